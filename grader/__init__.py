@@ -1,0 +1,7 @@
+"""tensorgrade: an autograder for exercises about attention and Transformers.
+
+Importing this package stays cheap on purpose: the process that hosts submissions imports it too,
+before anything else, and must not pay for the grader's own libraries.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,199 @@
+"""The loop of one worker: load a submission (or a reference), answer calls until the pipe closes.
+
+Every reply is only a claim. The grader compares the bytes, reads the clock and takes the exit status from
+the kernel itself; what is said here of changed inputs or devices teaches honest students and is trusted for nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from grader.sandbox import protocol
+from grader.worker import source, values
+
+Mode = Callable[[Any, tuple[Any, ...], dict[str, Any]], dict[str, Any]]
+
+
+class Pipe:
+    """Blocking frames over two file descriptors."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    def receive(self) -> tuple[dict[str, Any], list[memoryview]] | None:
+        """The next frame, or None when the grader has closed its end."""
+        prefix = self._read(protocol.PREFIX.size)
+        if prefix is None:
+            return None
+        header_length, payload_length = protocol.parse_prefix(bytes(prefix))
+        body = self._read(header_length + payload_length)
+        return None if body is None else protocol.parse_body(body, header_length)
+
+    def _read(self, count: int) -> bytearray | None:
+        data = bytearray(count)
+        view = memoryview(data)
+        at = 0
+        while at < count:
+            got = os.readv(self._incoming, [view[at:]])
+            if got == 0:
+                return None
+            at += got
+        return data
+
+    def send(self, header: dict[str, Any], buffers: list[Any] | None = None) -> None:
+        for piece in protocol.pack(header, buffers or []):
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(self._outgoing, view) :]
+
+    def send_value(self, header: dict[str, Any], key: str, value: Any) -> None:
+        buffers: list[Any] = []
+        self.send({**header, key: protocol.encode(value, buffers)}, buffers)
+
+
+class Host:
+    """One submission in this process: its function, and the calls made of it."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._function: Any = None
+        self._filename = ""
+
+    def serve(self) -> None:
+        while True:
+            frame = self._pipe.receive()
+            if frame is None:
+                return
+            header, buffers = frame
+            if header["op"] == "load":
+                self._load(header, buffers)
+            elif header["op"] == "call":
+                self._call(header, buffers)
+            elif header["op"] == "cases":
+                self._cases(header)
+
+    def _load(self, header: dict[str, Any], buffers: list[memoryview]) -> None:
+        self._filename = header["filename"]
+        started = time.perf_counter()
+        try:
+            self._function = source.load_function(
+                bytes(buffers[0]), self._filename, header["module"], header["function"], header["arguments"]
+            )
+        except source.LoadError as error:
+            reply: dict[str, Any] = {"loaded": False, "fault": error.data}
+        except BaseException as error:
+            reply = {"loaded": False, "fault": {"cause": _cause(error), **source.describe(error, self._filename)}}
+        else:
+            reply = {"loaded": True, "seconds": time.perf_counter() - started}
+        _flush()
+        self._pipe.send(reply)
+
+    def _cases(self, header: dict[str, Any]) -> None:
+        """Reference only: the cases that `solution.py` builds itself with its optional ``cases(rng)``."""
+        import numpy as np
+
+        try:
+            build = sys.modules[header["module"]].__dict__["cases"]
+            made = build(np.random.Generator(np.random.PCG64(header["entropy"])))
+            plain = {str(name): {str(k): values.from_native(v) for k, v in case.items()} for name, case in made.items()}
+        except BaseException as error:
+            self._pipe.send({"status": "raised", "error": source.describe(error, self._filename)})
+            return
+        self._pipe.send_value({"status": "returned"}, "value", plain)
+
+    def _call(self, header: dict[str, Any], buffers: list[memoryview]) -> None:
+        arguments = protocol.decode(header["args"], buffers)
+        native = tuple(values.to_native(value, self._answer) for value in arguments)
+        mode = _mode(header.get("mode", "plain"))
+        started = time.perf_counter()
+        try:
+            reply = mode(self._function, native, header)
+        except BaseException as error:
+            seconds = time.perf_counter() - started
+            _flush()
+            fault = {"cause": _cause(error), **source.describe(error, self._filename)}
+            self._pipe.send({"id": header["id"], "status": "raised", "seconds": seconds, "error": fault})
+            return
+        _flush()
+        result = reply.pop("value", None)
+        try:
+            self._pipe.send_value({"id": header["id"], "status": "returned", **reply}, "value", result)
+        except TypeError:
+            fallback = protocol.Opaque(type(result).__name__, "it could not be read")
+            self._pipe.send_value({"id": header["id"], "status": "returned", **reply}, "value", fallback)
+
+    def _answer(self, name: str, args: tuple[Any, ...]) -> Any:
+        """Pass a call of a handed-in function on to the grader, and its answer back."""
+        buffers: list[Any] = []
+        plain = values.from_native(list(args))
+        self._pipe.send({"callback": name, "args": protocol.encode(plain, buffers)}, buffers)
+        frame = self._pipe.receive()
+        if frame is None:
+            os._exit(0)
+        header, incoming = frame
+        if "refused" in header:
+            raise ValueError(header["refused"])
+        return values.to_native(protocol.decode(header["value"], incoming))
+
+
+def _plain(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    before = [values.footprint(item) for item in native]
+    started = time.perf_counter()
+    result = function(*native)
+    seconds = time.perf_counter() - started
+    # What was returned is read before the inputs are: a result may be a view of one.
+    value = values.from_native(result)
+    changed: list[dict[str, Any]] = []
+    for index, item in enumerate(native):
+        for path, what in values.changes(before[index], values.footprint(item)):
+            changed.append({"argument": index, "path": path, "what": what})
+    return {"value": {"result": value, "inputs": _changed(native, changed)}, "seconds": seconds, "changed": changed[:50]}
+
+
+def _changed(native: tuple[Any, ...], changed: list[dict[str, Any]]) -> dict[int, Any]:
+    """The changed arguments as they are now, so that the grader can show what happened to them."""
+    return {entry["argument"]: values.from_native(native[entry["argument"]]) for entry in changed[:4]}
+
+
+def _mode(name: str) -> Mode:
+    if name == "plain":
+        return _plain
+    if name == "gradients":
+        from grader.worker.autograd import gradients
+
+        return gradients
+    if name == "device":
+        from grader.worker.device import on_device
+
+        return on_device
+    if name == "memory":
+        from grader.worker.memory import peak
+
+        return peak
+    raise ValueError(f"unknown mode {name}")
+
+
+def _cause(error: BaseException) -> str:
+    if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
+        return "exited"
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error)):
+        return "memory"
+    if isinstance(error, ModuleNotFoundError | ImportError):
+        return "import_error"
+    if isinstance(error, PermissionError):
+        return "forbidden_operation"
+    return "exception"
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            # The stream may be the submission's own object; what it printed is shown as far as it came.
+            pass

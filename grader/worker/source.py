@@ -1,0 +1,138 @@
+"""Turn the bytes of a submission into its function, and say exactly what went wrong if that fails."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import linecache
+import sys
+import traceback
+import types
+from typing import Any
+
+LIBRARY = ("site-packages", "lib/python", "<frozen")
+# Enough for a message, little enough for a frame.
+MAX_TEXT = 4000
+
+
+class LoadError(Exception):
+    """A submission that offers nothing to call. ``data`` is what the report needs."""
+
+    def __init__(self, cause: str, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.data = {"cause": cause, "message": message[:MAX_TEXT], **data}
+
+
+def load_function(source: bytes, filename: str, module_name: str, function: str, argument_count: int) -> Any:
+    """Execute ``source`` as module ``module_name`` and return its ``function``.
+
+    Raises:
+        LoadError: the source is no Python, fails while it is executed, lacks the function, or has one
+            that cannot be called with ``argument_count`` positional arguments.
+    """
+    code = _compile(source, filename)
+    text = _decode(source)
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    module = types.ModuleType(module_name)
+    module.__file__ = filename
+    # Dataclasses, typing and pickling of a class look their module up by name.
+    sys.modules[module_name] = module
+    exec(code, module.__dict__)
+    return _find(module, function, argument_count, filename)
+
+
+def _decode(source: bytes) -> str:
+    import io
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        return source.decode(encoding, "replace")
+    except (SyntaxError, LookupError):
+        return source.decode("utf-8", "replace")
+
+
+def _compile(source: bytes, filename: str) -> types.CodeType:
+    try:
+        return compile(source, filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        line, column = error.lineno or 0, error.offset or 0
+        text = (error.text or "").rstrip("\n")
+        raise LoadError(
+            "syntax_error" if "codec" not in str(error.msg) and "encoding" not in str(error.msg) else "unreadable_source",
+            str(error.msg),
+            line=line,
+            column=column,
+            text=text[:300],
+        ) from None
+    except (ValueError, UnicodeDecodeError, RecursionError, MemoryError, OverflowError) as error:
+        raise LoadError("unreadable_source", f"{type(error).__name__}: {error}") from None
+
+
+def _find(module: types.ModuleType, name: str, argument_count: int, filename: str) -> Any:
+    namespace = vars(module)
+    if name not in namespace:
+        own = [key for key, item in namespace.items() if _is_own(item, module.__name__) and not key.startswith("_")]
+        near = difflib.get_close_matches(name, own, n=1, cutoff=0.5)
+        raise LoadError("no_function", name, near=near, defined=own[:12])
+    function = namespace[name]
+    if inspect.isclass(function):
+        raise LoadError("signature", "a class", kind="class")
+    if not callable(function):
+        raise LoadError("signature", f"a value of type {type(function).__name__}", kind="value")
+    inner = inspect.unwrap(function) if inspect.isfunction(function) else function
+    if inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner):
+        raise LoadError("signature", "an async function", kind="async", line=_line(inner))
+    if inspect.isgeneratorfunction(inner):
+        raise LoadError("signature", "a generator function", kind="generator", line=_line(inner))
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return function
+    try:
+        signature.bind(*[None] * argument_count)
+    except TypeError as error:
+        raise LoadError(
+            "signature", str(error), kind="parameters", signature=f"{name}{signature}"[:400], line=_line(inner)
+        ) from None
+    return function
+
+
+def _is_own(item: Any, module_name: str) -> bool:
+    return callable(item) and getattr(item, "__module__", None) == module_name
+
+
+def _line(function: Any) -> int:
+    code = getattr(function, "__code__", None)
+    return code.co_firstlineno if code is not None else 0
+
+
+def describe(error: BaseException, filename: str) -> dict[str, Any]:
+    """An exception as data: type, message, and the frames from the submission's file onwards."""
+    frames = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        own = frame.filename == filename
+        if not own and not frames:
+            continue
+        frames.append(
+            {
+                "own": own,
+                "file": frame.filename if own else frame.filename.rsplit("/", 1)[-1],
+                "line": frame.lineno or 0,
+                "column": (frame.colno or 0) + 1,
+                "function": frame.name,
+                "text": (frame.line or "")[:300] if own else "",
+            }
+        )
+    # The student's own frames, and the innermost of all: a library's inner calls teach nothing.
+    kept = [frame for index, frame in enumerate(frames) if frame["own"] or index == len(frames) - 1]
+    if len(kept) > 12:
+        kept = kept[:6] + kept[-6:]
+    return {"type": type(error).__name__[:200], "message": _text(error), "frames": kept}
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_TEXT]
+    except BaseException:
+        return "(its message could not be read)"
