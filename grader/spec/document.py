@@ -128,7 +128,7 @@ def _build(node: Any, path: Path_, document: Document, budget: list[int]) -> Any
             document.findings.append(Finding(document.path, line, column, "a key must be a plain word"))
             continue
         key = key_node.value
-        if key == "<<" and key_node.style is None:
+        if key == "<<" and not key_node.style:
             document.findings.append(Finding(document.path, line, column, "merge keys (<<) are not supported"))
             continue
         if key in result:
@@ -143,7 +143,7 @@ def _build(node: Any, path: Path_, document: Document, budget: list[int]) -> Any
 
 
 def _scalar(node: yaml.ScalarNode, path: Path_, document: Document) -> Any:
-    if node.style is not None:
+    if node.style:  # quoted or a block: text as it stands (libyaml's plain style is "", Python's None)
         return node.value
     if not node.tag.startswith("tag:yaml.org,2002:"):
         document.report(path, f"the tag {node.tag} is not supported", "plain YAML without tags")

@@ -1,0 +1,1534 @@
+"""Automatic mutants of a reference solution: the same file with one small, plausible fault.
+
+`grader lint` grades every mutant. One that passes although some input tells it from the reference shows
+what an exercise does not check. The families are those of array code: axes, masks, scales, residuals,
+transposes, casts and off-by-one bounds, beside the classical operators and constants.
+
+`FAMILIES` is the whole catalogue: a name and a function from one node to the changes it proposes. A family
+looks at the node it is given and at facts gathered once about the file (`Reading`); it never edits the tree.
+
+What is left alone, because a change there proves nothing about the values: docstrings, annotations,
+decorators, imports, f-strings, `assert` and `raise` statements, the condition of an `if` that only raises, and
+`if __name__ == "__main__"`. So are calls whose removal changes no value (`contiguous`, `asarray`, …), swaps
+of commutative operands and swaps of statements that do not depend on each other.
+
+A mutant may loop for ever or ask for a lot of memory: run it where submissions run.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import itertools
+import math
+import random
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+__all__ = ["FAMILIES", "Change", "Mutant", "mutate", "sample"]
+
+Node = TypeVar("Node", bound=ast.AST)
+Position = tuple[int, int]
+"""Line from 1 and column from 0 in UTF-8 bytes, as `ast` counts."""
+
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mutated file.
+
+    `line` and `column` (both from 1, in characters) are the place in the original source, and `before` and
+    `after` are one line each, cut to the part that differs. `source` is the complete mutated file as
+    `ast.unparse` writes it, so its own lines are numbered otherwise and its comments are gone.
+    """
+
+    id: str
+    operator: str
+    line: int
+    column: int
+    before: str
+    after: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a family proposes: nodes of the original and what takes their place."""
+
+    variant: str
+    replaced: tuple[tuple[ast.AST, ast.AST], ...]
+    at: Position
+
+
+def mutate(source: str, *, function: str | None = None) -> tuple[Mutant, ...]:
+    """Every distinct mutant of `source`, in source order.
+
+    With `function`, only the top-level function of that name is mutated, not what it calls. Mutants are
+    distinct by normalised source, differ from the original, and compile. Raises `SyntaxError` when `source`
+    does not parse and `ValueError` when it has no such function.
+    """
+    reading = read_source(source)
+    statements = reading.tree.body
+    if function is not None and not any(is_function_named(s, function) for s in statements):
+        raise ValueError(f"no top-level function {function!r} in the source")
+
+    texts = [ast.unparse(statement) for statement in statements]
+    proposals: list[tuple[Position, int, int, str, Change]] = []
+    for number, statement in enumerate(statements):
+        if function is not None and not is_function_named(statement, function):
+            continue
+        for node in walk_mutable(statement):
+            for rank, (operator, family) in enumerate(FAMILIES.items()):
+                for change in family(node, reading):
+                    proposals.append((change.at, rank, number, operator, change))
+    proposals.sort(key=lambda proposal: proposal[:2])
+
+    seen = {join_statements(texts)}
+    ids: Counter[str] = Counter()
+    mutants: list[Mutant] = []
+    for at, _, number, operator, change in proposals:
+        statement_text = render_changed(statements[number], change, reading)
+        text = join_statements([*texts[:number], statement_text, *texts[number + 1 :]])
+        if text in seen or not compiles(text):
+            continue
+        seen.add(text)
+        line, column = at[0], len(reading.lines[at[0] - 1][: at[1]].decode()) + 1
+        identity = f"{operator}@{line}:{column}:{change.variant}"
+        ids[identity] += 1
+        if ids[identity] > 1:
+            identity = f"{identity}#{ids[identity]}"
+        before, after = describe_change(change, reading)
+        mutants.append(Mutant(identity, operator, line, column, before, after, text))
+    return tuple(mutants)
+
+
+def sample(mutants: Sequence[Mutant], limit: int, seed: int) -> tuple[Mutant, ...]:
+    """At most `limit` of `mutants`, in their order, spread evenly over operators and then over lines.
+
+    The same arguments give the same sample. Raises `ValueError` for a negative `limit`.
+    """
+    if limit < 0:
+        raise ValueError(f"limit is {limit}; expected 0 or more")
+    order = list(range(len(mutants)))
+    random.Random(seed).shuffle(order)
+    waiting: dict[str, list[int]] = {}
+    for index in order:
+        waiting.setdefault(mutants[index].operator, []).append(index)
+
+    chosen: list[int] = []
+    lines: Counter[int] = Counter()
+    while waiting and len(chosen) < limit:
+        for operator in list(waiting):
+            if len(chosen) == limit:
+                break
+            index = min(waiting[operator], key=lambda i: lines[mutants[i].line])
+            waiting[operator].remove(index)
+            if not waiting[operator]:
+                del waiting[operator]
+            lines[mutants[index].line] += 1
+            chosen.append(index)
+    return tuple(mutants[index] for index in sorted(chosen))
+
+
+# --- rendering a change -------------------------------------------------------------------------------
+
+
+def render_changed(statement: ast.stmt, change: Change, reading: Reading) -> str:
+    """The text of a top-level statement with `change` applied. The tree is as it was afterwards."""
+    # Patching in place and restoring costs nothing per mutant; copying the tree would dominate the run.
+    holder = ast.Module(body=[statement], type_ignores=[])
+    slots = [reading.slots[id(old)] for old, _ in change.replaced]
+    slots = [Slot(holder, "body", 0) if isinstance(s.parent, ast.Module) else s for s in slots]
+    try:
+        for slot, (_, new) in zip(slots, change.replaced, strict=True):
+            slot.put(new)
+        return ast.unparse(holder)
+    finally:
+        for slot, (old, _) in zip(slots, change.replaced, strict=True):
+            slot.put(old)
+
+
+def join_statements(texts: Iterable[str]) -> str:
+    return "\n\n".join(text.strip("\n") for text in texts) + "\n"
+
+
+def compiles(text: str) -> bool:
+    # `0[1]` and the like are legal and warn; under `-W error` the warning would become a SyntaxError.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, "<mutant>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError):
+            return False
+    return True
+
+
+def describe_change(change: Change, reading: Reading) -> tuple[str, str]:
+    """Before and after, one line each, cut to the neighbourhood of the first difference."""
+    limit, lead = 72, 24
+    before = "; ".join(reading.show(old) for old, _ in change.replaced)
+    after = "; ".join(" ".join(ast.unparse(new).split()) for _, new in change.replaced)
+    if max(len(before), len(after)) <= limit:
+        return before, after
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    start = max(0, same - lead)
+
+    def cut(text: str) -> str:
+        part = text[start : start + limit]
+        return ("…" if start else "") + part + ("…" if start + limit < len(text) else "")
+
+    return cut(before), cut(after)
+
+
+# --- what is known about a file -----------------------------------------------------------------------
+
+
+class Slot(NamedTuple):
+    """Where a node hangs in the tree."""
+
+    parent: ast.AST
+    field: str
+    place: int | None
+
+    def put(self, node: ast.AST) -> None:
+        if self.place is None:
+            setattr(self.parent, self.field, node)
+        else:
+            getattr(self.parent, self.field)[self.place] = node
+
+
+class Callee(NamedTuple):
+    """What a call calls: a function of a module, a method (`receiver` is set), or a plain name."""
+
+    name: str
+    module: str | None
+    receiver: ast.expr | None
+
+
+class Binding(NamedTuple):
+    """The first time a scope gives a name a value. `kin` says with what other names it was made alike."""
+
+    position: Position
+    order: int
+    kin: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Facts about one file, gathered once and read by the families."""
+
+    tree: ast.Module
+    lines: tuple[bytes, ...]
+    slots: Mapping[int, Slot]
+    modules: Mapping[str, str]
+    imported: Mapping[str, tuple[str, str]]
+    functions: Mapping[str, ast.FunctionDef]
+    roles: Mapping[int, str]
+    scopes: Mapping[int, Mapping[str, Binding]]
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        slot = self.slots.get(id(node))
+        return slot.parent if slot else None
+
+    def role(self, node: ast.AST) -> str | None:
+        """What a literal stands for: axis, index, bound, range, shape, keyword, infinity, or part of one."""
+        return self.roles.get(id(node))
+
+    def scope(self, node: ast.AST) -> Mapping[str, Binding]:
+        """The names of the innermost function (or of the module) that holds `node`."""
+        at: ast.AST | None = self.parent(node)
+        while at is not None and id(at) not in self.scopes:
+            at = self.parent(at)
+        return self.scopes[id(at if at is not None else self.tree)]
+
+    def exists(self, name: str, node: ast.AST) -> bool:
+        """Whether `name` was bound, in the scope of `node`, above it."""
+        binding = self.scope(node).get(name)
+        return binding is not None and binding.position < start(node)
+
+    def show(self, node: ast.AST) -> str:
+        """The source of `node` on one line."""
+        if isinstance(node, ast.expr | ast.stmt | ast.keyword) and node.lineno == node.end_lineno:
+            return self.lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode()
+        return " ".join(ast.unparse(node).split())
+
+    def alias(self, module: str) -> ast.expr | None:
+        """The name under which the file imports `module`."""
+        for name, dotted in self.modules.items():
+            if dotted == module:
+                return ast.Name(name, ast.Load())
+        return None
+
+    def module_of(self, node: ast.AST) -> str | None:
+        """The dotted module that an expression such as `torch.nn.functional` or `F` names."""
+        if isinstance(node, ast.Name):
+            return self.modules.get(node.id)
+        if isinstance(node, ast.Attribute):
+            base = self.module_of(node.value)
+            dotted = f"{base}.{node.attr}" if base else None
+            return dotted if dotted in SUBMODULES else None
+        return None
+
+    def callee(self, node: ast.AST) -> Callee | None:
+        if not isinstance(node, ast.Call):
+            return None
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            module = self.module_of(function.value)
+            return Callee(function.attr, module, None if module else function.value)
+        if isinstance(function, ast.Name):
+            module, name = self.imported.get(function.id, (None, function.id))
+            return Callee(name, module, None)
+        return None
+
+    def array_call(self, node: ast.AST) -> tuple[str, ast.expr, list[ast.expr]] | None:
+        """Name, array and further positional arguments of `x.name(…)` or `module.name(x, …)`."""
+        callee = self.callee(node)
+        if callee is None or not isinstance(node, ast.Call):
+            return None
+        if callee.receiver is not None:
+            return callee.name, callee.receiver, node.args
+        if callee.module and node.args and not isinstance(node.args[0], ast.Starred):
+            return callee.name, node.args[0], node.args[1:]
+        return None
+
+
+SUBMODULES = frozenset(
+    {
+        "torch.nn",
+        "torch.nn.functional",
+        "torch.special",
+        "torch.linalg",
+        "numpy.linalg",
+        "numpy.random",
+    }
+)
+
+AXIS_KEYWORDS = frozenset(
+    "axis dim axes dims dim0 dim1 axis0 axis1 axis2 start_dim end_dim source destination".split()
+)
+AXIS_POSITIONS: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    dict.fromkeys(
+        "softmax log_softmax logsumexp mean sum prod max min amax amin var std argmax argmin argsort sort "
+        "cumsum cumprod squeeze unsqueeze expand_dims concatenate cat stack flip any all size gather "
+        "index_select select narrow unbind flatten unflatten count_nonzero median".split(),
+        (1,),
+    )
+    | dict.fromkeys("split chunk roll repeat_interleave take take_along_axis diff topk".split(), (2,))
+    | dict.fromkeys("transpose swapaxes swapdims moveaxis movedim".split(), (1, 2))
+)
+"""Where a positional axis stands, counting the array as argument 0."""
+
+RESHAPES = frozenset({"view", "reshape", "expand", "broadcast_to", "tile", "repeat", "resize"})
+TRANSPOSES = frozenset({"transpose", "swapaxes", "swapdims", "permute", "moveaxis", "movedim", "permute_dims"})
+
+
+def read_source(source: str) -> Reading:
+    tree = ast.parse(source)
+    slots = {
+        id(child): Slot(parent, field, index)
+        for parent in ast.walk(tree)
+        for field, index, child in iter_children(parent)
+    }
+    modules, imported = read_imports(tree)
+    functions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef)}
+    lines = tuple(line.encode() for line in re.split(r"\r\n|\r|\n", source))
+    bare = Reading(tree, lines, slots, modules, imported, functions, {}, {})
+    scopes = {
+        id(node): read_scope(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef)
+    }
+    return Reading(tree, lines, slots, modules, imported, functions, read_roles(bare), scopes)
+
+
+def read_imports(tree: ast.Module) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
+    """Names bound to modules, and names bound to things imported from modules."""
+    modules: dict[str, str] = {}
+    imported: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                modules[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                dotted = f"{node.module}.{alias.name}"
+                if dotted in SUBMODULES:
+                    modules[alias.asname or alias.name] = dotted
+                else:
+                    imported[alias.asname or alias.name] = (node.module, alias.name)
+    return modules, imported
+
+
+def read_roles(reading: Reading) -> dict[int, str]:
+    """What each literal stands for, so that a number is changed by the one family that understands it."""
+    roles: dict[int, str] = {}
+
+    def mark(node: ast.AST | None, role: str) -> None:
+        if isinstance(node, ast.Tuple | ast.List):
+            for element in node.elts:
+                mark(element, role)
+        elif node is not None and is_literal(node, reading):
+            roles.setdefault(id(node), role)
+
+    for node in ast.walk(reading.tree):
+        if infinity_sign(node) is not None:
+            roles.setdefault(id(node), "infinity")
+            for inner in itertools.islice(ast.walk(node), 1, None):
+                roles[id(inner)] = "part"
+        elif isinstance(node, ast.UnaryOp) and signed_number(node) is not None:
+            roles[id(node.operand)] = "part"
+        elif isinstance(node, ast.Subscript):
+            is_shape = isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+            for item in index_items(node):
+                for bound in (item.lower, item.upper, item.step) if isinstance(item, ast.Slice) else ():
+                    mark(bound, "bound")
+                mark(item, "axis" if is_shape else "index")
+        elif isinstance(node, ast.FunctionDef):
+            parameters = [*node.args.posonlyargs, *node.args.args]
+            pairs = [*zip(reversed(parameters), reversed(node.args.defaults), strict=False)]
+            for parameter, default in [*pairs, *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]:
+                if parameter.arg in AXIS_KEYWORDS:
+                    mark(default, "axis")
+        elif isinstance(node, ast.Call):
+            mark_call(node, reading, mark)
+    return roles
+
+
+def mark_call(node: ast.Call, reading: Reading, mark: Callable[[ast.AST | None, str], None]) -> None:
+    for keyword in node.keywords:
+        if keyword.arg in AXIS_KEYWORDS:
+            mark(keyword.value, "axis")
+        elif keyword.arg in DIAGONALS | CORRECTIONS or is_bool(keyword.value):
+            mark(keyword.value, "keyword")
+    callee = reading.callee(node)
+    if callee is not None and callee.receiver is None and callee.module is None:
+        if callee.name == "range":
+            for argument in node.args:
+                mark(argument, "range")
+        parameters = parameters_of(callee.name, reading)
+        for parameter, argument in zip(parameters, node.args, strict=False):
+            if parameter.arg in AXIS_KEYWORDS:
+                mark(argument, "axis")
+    called = reading.array_call(node)
+    if called is None:
+        return
+    name, _, rest = called
+    if name in RESHAPES:
+        for argument in rest:
+            mark(argument, "shape")
+    elif name in {"triu", "tril"} and rest:
+        mark(rest[0], "keyword")
+    elif name in TRANSPOSES and len(rest) > 2:
+        for argument in rest:
+            mark(argument, "axis")
+    else:
+        for position in AXIS_POSITIONS.get(name, ()):
+            mark(rest[position - 1] if position <= len(rest) else None, "axis")
+
+
+def read_scope(owner: ast.AST) -> dict[str, Binding]:
+    """The names a function (or the module) binds, in order, each with the marks of how it was made."""
+    found: dict[str, Binding] = {}
+
+    def bind(name: str, position: Position, kin: Iterable[str]) -> None:
+        old = found.get(name)
+        if old is None:
+            found[name] = Binding(position, len(found), frozenset(kin))
+        else:
+            found[name] = old._replace(kin=old.kin | frozenset(kin))
+
+    if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        arguments = owner.args
+        for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+            bind(parameter.arg, start(owner), ())
+    for node in walk_scope(owner):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                bind_target(target, node.value, bind)
+        elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value is not None:
+            bind_target(node.target, node.value, bind)
+        elif isinstance(node, ast.For):
+            bind_target(node.target, node.iter, bind)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            bind_target(node.optional_vars, node.context_expr, bind)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in found:
+            pass
+    return found
+
+
+def bind_target(target: ast.expr, value: ast.expr, bind: Callable[[str, Position, Iterable[str]], None]) -> None:
+    if isinstance(target, ast.Name):
+        # A name exists after the statement that makes it, so its position is the end of the value.
+        bind(target.id, end(value), () if isinstance(value, ast.Name | ast.Constant) else (erase_names(value),))
+    elif isinstance(target, ast.Tuple | ast.List):
+        group = f"unpacked at {start(target)}"
+        values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        for index, element in enumerate(target.elts):
+            name = element.value if isinstance(element, ast.Starred) else element
+            if isinstance(name, ast.Name):
+                made = [erase_names(values[index])] if len(values) == len(target.elts) else []
+                bind(name.id, end(value), [group, *made])
+            elif isinstance(name, ast.Tuple | ast.List):
+                bind_target(name, value, bind)
+
+
+def erase_names(node: ast.AST) -> str:
+    """The form of an expression, whatever names it uses."""
+    return re.sub(r"id='\w+'", "id=_", ast.dump(node))
+
+
+# --- walking ------------------------------------------------------------------------------------------
+
+UNTOUCHED = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.Raise,
+    ast.Assert,
+    ast.Global,
+    ast.Nonlocal,
+    ast.JoinedStr,
+    ast.pattern,
+)
+UNTOUCHED_FIELDS = frozenset({"annotation", "returns", "decorator_list", "bases", "type_params"})
+
+
+def iter_children(node: ast.AST) -> Iterator[tuple[str, int | None, ast.AST]]:
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            yield field, None, value
+        elif isinstance(value, list):
+            for index, child in enumerate(value):
+                if isinstance(child, ast.AST):
+                    yield field, index, child
+
+
+def walk_mutable(node: ast.AST) -> Iterator[ast.AST]:
+    """`node` and what is below it, without the parts that are never mutated."""
+    if isinstance(node, UNTOUCHED) or is_string_statement(node) or is_main_guard(node):
+        return
+    guard = isinstance(node, ast.If) and all(isinstance(s, ast.Raise) for s in node.body)
+    if not guard:
+        yield node
+    for field, _, child in iter_children(node):
+        if field not in UNTOUCHED_FIELDS and not (guard and field == "test"):
+            yield from walk_mutable(child)
+
+
+def walk_scope(owner: ast.AST) -> Iterator[ast.AST]:
+    """What is below `owner` in source order, without the insides of nested functions and classes."""
+    for _, _, child in iter_children(owner):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from walk_scope(child)
+
+
+def start(node: ast.AST) -> Position:
+    assert isinstance(node, ast.expr | ast.stmt | ast.keyword)
+    return node.lineno, node.col_offset
+
+
+def end(node: ast.AST) -> Position:
+    assert isinstance(node, ast.expr | ast.stmt | ast.keyword)
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    return node.end_lineno, node.end_col_offset
+
+
+def between(left: ast.AST, right: ast.AST, symbol: str, reading: Reading) -> Position:
+    """Where the operator `symbol` stands between two neighbours: nested operations share their start."""
+    (line, column), (last, _) = end(left), start(right)
+    while line <= last:
+        text = reading.lines[line - 1]
+        code = text[: text.find(b"#", column)] if b"#" in text[column:] else text
+        found = code.find(symbol.encode(), column)
+        if found >= 0:
+            return line, found
+        line, column = line + 1, 0
+    return start(right)
+
+
+def call_position(node: ast.Call) -> Position:
+    """A method's own name, since the calls of a chain share their start; else the start of the call."""
+    if isinstance(node.func, ast.Attribute):
+        line, column = end(node.func)
+        return line, column - len(node.func.attr.encode())
+    return start(node)
+
+
+# --- recognising --------------------------------------------------------------------------------------
+
+
+def is_function_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name
+
+
+def is_string_statement(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def is_main_guard(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and any(
+        isinstance(inner, ast.Name) and inner.id == "__name__" for inner in ast.walk(node.test)
+    )
+
+
+def is_bool(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def is_full_slice(node: ast.AST) -> bool:
+    return isinstance(node, ast.Slice) and node.lower is None and node.upper is None and node.step is None
+
+
+def is_new_axis(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == "newaxis"
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def is_literal(node: ast.AST, reading: Reading) -> bool:
+    """A constant, a signed number or an infinity."""
+    return isinstance(node, ast.Constant) or signed_number(node) is not None or infinity_sign(node) is not None
+
+
+def signed_number(node: ast.AST | None) -> Number | None:
+    """The value of `3`, `-1` or `1e-5`. Python parses the sign as an operator of its own."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = signed_number(node.operand) if isinstance(node.operand, ast.Constant) else None
+        return None if value is None else -value
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        number: Number = node.value  # type: ignore[assignment]
+        return number if math.isfinite(number) else None
+    return None
+
+
+def infinity_sign(node: ast.AST) -> int | None:
+    """1 or -1 for `float("inf")`, `np.inf`, `-math.inf`, …; finfo's largest and lowest count too."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        sign = infinity_sign(node.operand)
+        return None if sign is None else -sign
+    if isinstance(node, ast.Attribute):
+        if node.attr in {"inf", "Inf", "infty"}:
+            return 1
+        owner = node.value.func if isinstance(node.value, ast.Call) else None
+        if isinstance(owner, ast.Attribute) and owner.attr == "finfo" and node.attr in {"min", "max"}:
+            return 1 if node.attr == "max" else -1
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
+        text = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        if isinstance(text, str) and text.strip().lower().lstrip("+-") in {"inf", "infinity"}:
+            return -1 if text.strip().startswith("-") else 1
+    return None
+
+
+def parameters_of(name: str, reading: Reading) -> list[ast.arg]:
+    """The positional parameters of a function of the file, or nothing."""
+    function = reading.functions.get(name)
+    return [*function.args.posonlyargs, *function.args.args] if function else []
+
+
+def index_items(node: ast.Subscript) -> list[ast.expr]:
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+# --- building -----------------------------------------------------------------------------------------
+
+
+def altered(node: Node, **fields: object) -> Node:
+    """A shallow copy of `node` with some fields changed."""
+    new = copy.copy(node)
+    for field, value in fields.items():
+        setattr(new, field, value)
+    return new
+
+
+def change(variant: str, old: ast.AST, new: ast.AST, at: Position | None = None) -> Change:
+    return Change(variant, ((old, new),), start(old) if at is None else at)
+
+
+def number_literal(value: Number) -> ast.expr:
+    # A negative Constant unparses without parentheses: `(-1) ** 2` would turn into `-1 ** 2`.
+    if value < 0:
+        return ast.UnaryOp(ast.USub(), ast.Constant(-value))
+    return ast.Constant(value)
+
+
+def offset(node: ast.expr, step: int) -> ast.expr:
+    """`node + step`, simplified for numbers and for what is already one off."""
+    value = signed_number(node)
+    if value is not None:
+        return number_literal(value + step)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        own = signed_number(node.right)
+        if own is not None and (own if isinstance(node.op, ast.Add) else -own) == -step:
+            return node.left
+    return ast.BinOp(node, ast.Add() if step > 0 else ast.Sub(), ast.Constant(abs(step)))
+
+
+def swapped(items: Sequence[ast.expr], i: int, j: int) -> list[ast.expr]:
+    new = list(items)
+    new[i], new[j] = new[j], new[i]
+    return new
+
+
+def near_pairs(count: int) -> Iterator[tuple[int, int]]:
+    """All pairs of up to four things; of more, only those at most two apart, which keeps long lists bounded."""
+    for i, j in itertools.combinations(range(count), 2):
+        if count <= 4 or j - i <= 2:
+            yield i, j
+
+
+def with_item(node: ast.Subscript, position: int, item: ast.expr) -> ast.Subscript:
+    items = index_items(node)
+    items[position] = item
+    return altered(node, slice=items[0] if not isinstance(node.slice, ast.Tuple) else altered(node.slice, elts=items))
+
+
+def renamed_call(node: ast.Call, name: str) -> ast.Call:
+    function = node.func
+    if isinstance(function, ast.Attribute):
+        return altered(node, func=altered(function, attr=name))
+    return altered(node, func=ast.Name(name, ast.Load()))
+
+
+# --- the families: operators and constants ------------------------------------------------------------
+
+SYMBOLS: Mapping[type[ast.AST], str] = MappingProxyType(
+    {
+        ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+        ast.Pow: "**", ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+        ast.LShift: "<<", ast.RShift: ">>", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+        ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is", ast.IsNot: "is", ast.In: "in", ast.NotIn: "not",
+        ast.And: "and", ast.Or: "or",
+    }
+)  # fmt: skip
+
+ARITHMETIC: Mapping[type[ast.AST], tuple[type[ast.operator], ...]] = MappingProxyType(
+    {
+        ast.Add: (ast.Sub, ast.Mult), ast.Sub: (ast.Add,), ast.Mult: (ast.Div, ast.Add),
+        ast.Div: (ast.Mult, ast.FloorDiv), ast.FloorDiv: (ast.Div, ast.Mod), ast.Mod: (ast.FloorDiv,),
+        ast.Pow: (ast.Mult,), ast.MatMult: (ast.Mult,), ast.BitAnd: (ast.BitOr,), ast.BitOr: (ast.BitAnd,),
+        ast.BitXor: (ast.BitAnd,), ast.LShift: (ast.RShift,), ast.RShift: (ast.LShift,),
+    }
+)  # fmt: skip
+NON_COMMUTATIVE = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.LShift, ast.RShift)
+
+COMPARISONS: Mapping[type[ast.AST], tuple[type[ast.cmpop], ...]] = MappingProxyType(
+    {
+        ast.Lt: (ast.LtE, ast.Gt, ast.GtE), ast.LtE: (ast.Lt, ast.GtE, ast.Gt),
+        ast.Gt: (ast.GtE, ast.Lt, ast.LtE), ast.GtE: (ast.Gt, ast.LtE, ast.Lt),
+        ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,),
+        ast.In: (ast.NotIn,), ast.NotIn: (ast.In,),
+    }
+)  # fmt: skip
+
+
+def is_text_operation(node: ast.BinOp | ast.AugAssign) -> bool:
+    operands = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+    return any(
+        isinstance(o, ast.JoinedStr | ast.List | ast.ListComp)
+        or (isinstance(o, ast.Constant) and isinstance(o.value, str | bytes))
+        for o in operands
+    )
+
+
+def operator_position(node: ast.BinOp | ast.AugAssign, reading: Reading) -> Position:
+    left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+    return between(left, right, SYMBOLS[type(node.op)], reading)
+
+
+def mutate_arithmetic(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """Another operator: `a + b` becomes `a - b`; `x += y` becomes `x -= y`."""
+    if isinstance(node, ast.BinOp | ast.AugAssign) and not is_text_operation(node):
+        for operator in ARITHMETIC.get(type(node.op), ()):
+            variant = operator.__name__.lower()
+            yield change(variant, node, altered(node, op=operator()), operator_position(node, reading))
+
+
+def mutate_operands(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """The operands of a non-commutative operation change places."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, NON_COMMUTATIVE) and not is_text_operation(node):
+        new = altered(node, left=node.right, right=node.left)
+        yield change("swapped", node, new, operator_position(node, reading))
+
+
+def mutate_term(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """One side of a sum is lost: a residual, a bias, a mask, the maximum before an exponential."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and not is_text_operation(node):
+        yield from keep_sides(node, ("left", "right"), reading)
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub) and not is_text_operation(node):
+        new = ast.Assign([node.target], node.value, lineno=node.lineno)
+        yield change("overwrite", node, new, operator_position(node, reading))
+
+
+def mutate_factor(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """A scale, a projection, a gate or a power is lost: `a / b`, `a @ w` and `a ** 2` become `a`."""
+    if isinstance(node, ast.BinOp) and not is_text_operation(node):
+        if isinstance(node.op, ast.Mult):
+            yield from keep_sides(node, ("left", "right"), reading)
+        elif isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod | ast.Pow | ast.MatMult):
+            yield from keep_sides(node, ("left",), reading)
+
+
+def keep_sides(node: ast.BinOp, sides: Iterable[str], reading: Reading) -> Iterator[Change]:
+    for side in sides:
+        kept = node.left if side == "left" else node.right
+        # What is left of `i + 1` must not be a bare number: the constant family says that better.
+        if not is_literal(kept, reading):
+            yield change(side, node, kept, operator_position(node, reading))
+
+
+def mutate_negation(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """`-x`, `~mask` and `not flag` lose their sign."""
+    if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.UAdd) and not is_literal(node, reading):
+        yield change("dropped", node, node.operand)
+
+
+def mutate_comparison(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """The boundary moves, the sides change, or the answer is turned round."""
+    if not isinstance(node, ast.Compare):
+        return
+    sides = [node.left, *node.comparators]
+    for index, operator in enumerate(node.ops):
+        at = between(sides[index], sides[index + 1], SYMBOLS[type(operator)], reading)
+        for other in COMPARISONS[type(operator)]:
+            ops = [*node.ops[:index], other(), *node.ops[index + 1 :]]
+            yield change(other.__name__.lower(), node, altered(node, ops=ops), at)
+
+
+def mutate_boolean(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """`and` for `or`, one condition lost, True for False, a mask turned inside out."""
+    if isinstance(node, ast.BoolOp):
+        at = between(node.values[0], node.values[1], SYMBOLS[type(node.op)], reading)
+        other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield change(type(other).__name__.lower(), node, altered(node, op=other), at)
+        for index in range(len(node.values)):
+            values = [*node.values[:index], *node.values[index + 1 :]]
+            yield change(f"without-{index}", node, altered(node, values=values) if values[1:] else values[0], at)
+    elif is_bool(node) and isinstance(node, ast.Constant) and reading.role(node) != "keyword":
+        yield change("flipped", node, ast.Constant(not node.value))
+    elif isinstance(node, ast.Call):
+        called = reading.array_call(node)
+        if called and called[0] in {"masked_fill", "masked_fill_"} and called[2]:
+            mask = called[2][0]
+            if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+                return
+            inverted = ast.UnaryOp(ast.Invert(), mask)
+            new = altered(node, args=[inverted if a is mask else a for a in node.args])
+            yield change("inverted", node, new, call_position(node))
+
+
+def mutate_constant(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """Numbers one off, ten times as large, zero, of the other sign, of another exponent, 1 % off, rounded."""
+    value = signed_number(node)
+    if value is None or reading.role(node) is not None:
+        return
+    for variant, new in number_variants(value):
+        yield change(variant, node, number_literal(new))
+
+
+def number_variants(value: Number) -> Iterator[tuple[str, Number]]:
+    kind = type(value)
+    if 0 < abs(value) < 1e-3:
+        yield from (("exp-1", tidy(value / 10)), ("exp+1", tidy(value * 10)), ("exp-7", tidy(value / 1e7)))
+    else:
+        yield from (("+1", tidy(value + 1)), ("-1", tidy(value - 1)), ("x10", tidy(value * 10)))
+    if value:
+        yield from (("0", kind(0)), ("sign", -value))
+    if isinstance(value, float) and value:
+        yield from (("+1%", tidy(value * 1.01)), ("-1%", tidy(value * 0.99)), ("rounded", float(f"{value:.3g}")))
+
+
+def tidy(value: Number) -> Number:
+    """1e-5 / 10 is 1.0000000000000002e-06; what a reader should see is 1e-06."""
+    return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
+def mutate_infinity(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """A finite penalty for an infinite one, none at all, or the wrong sign."""
+    sign = infinity_sign(node)
+    if sign is None or reading.role(node) != "infinity":
+        return
+    yield change("finite", node, number_literal(sign * 1e9))
+    yield change("0", node, ast.Constant(0.0))
+    positive = isinstance(node, ast.UnaryOp)
+    if isinstance(node, ast.UnaryOp):
+        yield change("sign", node, node.operand)
+    elif isinstance(node, ast.Call):
+        yield change("sign", node, altered(node, args=[ast.Constant("inf" if sign < 0 else "-inf")]))
+    elif not positive:
+        yield change("sign", node, ast.UnaryOp(ast.USub(), node))  # type: ignore[arg-type]
+
+
+# --- the families: axes and keyword arguments ---------------------------------------------------------
+
+AXES = (-1, -2, 0, 1)
+
+
+def mutate_axis(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """Another axis: -1, -2, 0 and 1 for each other, also in `.shape[axis]` and as the default of `axis`."""
+    value = signed_number(node)
+    if value is None or reading.role(node) != "axis":
+        return
+    others = axis_partners(node, reading)
+    if len(others) > 1:
+        return
+    for axis in AXES:
+        # transpose(1, 1) is the transpose removed, which has its own family.
+        if axis != value and axis not in others:
+            yield change(str(axis), node, number_literal(axis))
+
+
+def axis_partners(node: ast.AST, reading: Reading) -> list[Number]:
+    """The axes that stand beside `node` in a tuple or a transposing call."""
+    parent = reading.parent(node)
+    group: Sequence[ast.AST] = ()
+    if isinstance(parent, ast.Tuple | ast.List):
+        group = parent.elts
+    elif isinstance(parent, ast.Call):
+        called = reading.array_call(parent)
+        if called and called[0] in TRANSPOSES:
+            group = called[2]
+    elif isinstance(parent, ast.keyword) and isinstance(call := reading.parent(parent), ast.Call):
+        called = reading.array_call(call)
+        if called and called[0] in TRANSPOSES:
+            group = [keyword.value for keyword in call.keywords]
+    values = [signed_number(other) for other in group if other is not node]
+    return [other for other in values if other is not None]
+
+
+DIAGONALS = frozenset({"diagonal", "k", "offset"})
+CORRECTIONS = frozenset({"correction", "ddof"})
+WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "approximate": {"tanh": "none", "none": "tanh"},
+        "indexing": {"ij": "xy", "xy": "ij"},
+        "reduction": {"mean": "sum", "sum": "mean", "none": "mean"},
+        "side": {"left": "right", "right": "left"},
+    }
+)
+DEFAULTS: Mapping[str, object] = MappingProxyType({"keepdim": False, "keepdims": False, "axis": None, "dim": None})
+"""Keyword arguments whose removal changes nothing, because they repeat the default."""
+
+
+def mutate_keyword(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """keepdim, unbiased, correction, diagonal, approximate and the like: changed, dropped, or no longer default."""
+    if not isinstance(node, ast.Call):
+        return
+    for index, keyword in enumerate(node.keywords):
+        if keyword.arg is None:
+            continue
+        for variant, value in keyword_values(keyword.arg, keyword.value):
+            new = altered(keyword, value=value)
+            keywords = [*node.keywords[:index], new, *node.keywords[index + 1 :]]
+            yield change(f"{keyword.arg}={variant}", node, altered(node, keywords=keywords), start(keyword))
+        if is_droppable(node, keyword, reading):
+            keywords = [*node.keywords[:index], *node.keywords[index + 1 :]]
+            yield change(f"without-{keyword.arg}", node, altered(node, keywords=keywords), start(keyword))
+    yield from add_keyword(node, reading)
+
+
+def keyword_values(name: str, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+        yield str(not value.value), ast.Constant(not value.value)
+    elif name in DIAGONALS:
+        yield "+1", offset(value, 1)
+        yield "-1", offset(value, -1)
+    elif name in CORRECTIONS:
+        for correction in (0, 1):
+            if signed_number(value) != correction:
+                yield str(correction), ast.Constant(correction)
+    elif isinstance(value, ast.Constant) and value.value in WORDS.get(name, {}):
+        word = WORDS[name][value.value]  # type: ignore[index]
+        yield word, ast.Constant(word)
+
+
+def is_droppable(node: ast.Call, keyword: ast.keyword, reading: Reading) -> bool:
+    if isinstance(keyword.value, ast.Constant) and DEFAULTS.get(keyword.arg or "", ...) is keyword.value.value:
+        return False
+    if isinstance(node.func, ast.Name) and node.func.id in reading.functions:
+        arguments = reading.functions[node.func.id].args
+        positional = [a.arg for a in [*arguments.posonlyargs, *arguments.args]]
+        required = positional[: len(positional) - len(arguments.defaults)]
+        required += [a.arg for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is None]
+        return keyword.arg not in required
+    return True
+
+
+def add_keyword(node: ast.Call, reading: Reading) -> Iterator[Change]:
+    """What a call leaves at its default, given another value; and a diagonal given by position."""
+    called = reading.array_call(node)
+    if called is None:
+        return
+    name, _, rest = called
+    named = {keyword.arg for keyword in node.keywords}
+    at = call_position(node)
+    if name in {"triu", "tril"} and not named & DIAGONALS:
+        old: ast.expr = rest[0] if rest else ast.Constant(0)
+        kept = node.args[: len(node.args) - len(rest)]
+        for variant, step in (("+1", 1), ("-1", -1)):
+            yield change(f"diagonal={variant}", node, altered(node, args=[*kept, offset(old, step)]), at)
+    elif name in {"var", "std", "var_mean", "std_mean"} and not named & {"unbiased", *CORRECTIONS}:
+        if not any(is_bool(argument) for argument in rest):
+            # The two libraries disagree: NumPy divides by n unless told otherwise, PyTorch by n - 1.
+            torch = reading.alias("torch") is not None
+            extra = ast.keyword("correction" if torch else "ddof", ast.Constant(0 if torch else 1))
+            yield change(f"with-{extra.arg}", node, altered(node, keywords=[*node.keywords, extra]), at)
+    elif name == "gelu" and "approximate" not in named:
+        extra = ast.keyword("approximate", ast.Constant("tanh"))
+        yield change("with-approximate", node, altered(node, keywords=[*node.keywords, extra]), at)
+
+
+# --- the families: calls ------------------------------------------------------------------------------
+
+TWINS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "mean": ("sum",), "sum": ("mean",), "max": ("min",), "min": ("max",), "amax": ("amin",),
+        "amin": ("amax",), "maximum": ("minimum",), "minimum": ("maximum",), "argmax": ("argmin",),
+        "argmin": ("argmax",), "var": ("std",), "std": ("var",), "triu": ("tril",), "tril": ("triu",),
+        "sin": ("cos",), "cos": ("sin",), "zeros": ("ones",), "ones": ("zeros",),
+        "zeros_like": ("ones_like",), "ones_like": ("zeros_like",), "new_zeros": ("new_ones",),
+        "new_ones": ("new_zeros",), "floor": ("ceil",), "ceil": ("floor",), "exp": ("exp2",),
+        "log": ("log2",), "any": ("all",), "all": ("any",), "logical_and": ("logical_or",),
+        "logical_or": ("logical_and",), "cumsum": ("cumprod",), "sqrt": ("square",),
+        "softmax": ("log_softmax",), "log_softmax": ("softmax",), "triu_indices": ("tril_indices",),
+        "tril_indices": ("triu_indices",), "rsqrt": ("sqrt",), "square": ("sqrt",),
+        "greater": ("greater_equal",), "less": ("less_equal",), "clamp_min": ("clamp_max",),
+    }
+)  # fmt: skip
+ACTIVATIONS = ("relu", "gelu", "silu")
+OF_MATH = frozenset({"sin", "cos", "exp", "log", "floor", "ceil"})
+BUILTIN_TWINS = frozenset({"max", "min", "any", "all"})
+
+
+def mutate_call(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """The neighbour of a function: sum for mean, min for max, tril for triu, silu for gelu, tile for repeat."""
+    callee = reading.callee(node)
+    if callee is None or not isinstance(node, ast.Call):
+        return
+    for name in call_twins(node, callee, reading):
+        yield change(name, node, renamed_call(node, name), call_position(node))
+    yield from tile_for_repeat(node, reading)
+
+
+def call_twins(node: ast.Call, callee: Callee, reading: Reading) -> Iterator[str]:
+    name, module, receiver = callee
+    if receiver is None and module is None:
+        if name in reading.functions:
+            arity = len(parameters_of(name, reading))
+            yield from (o for o in reading.functions if o != name and len(parameters_of(o, reading)) == arity > 0)
+        elif name in BUILTIN_TWINS:
+            yield from TWINS[name]
+    elif isinstance(node.func, ast.Name):
+        return  # imported by name: its twin is not
+    elif name in ACTIVATIONS and module == "torch.nn.functional":
+        yield from (other for other in ACTIVATIONS if other != name)
+    elif name in {"sigmoid", "tanh"} and module != "math":
+        yield "tanh" if name == "sigmoid" else "sigmoid"
+    elif module != "math" or name in OF_MATH:
+        yield from TWINS.get(name, ())
+
+
+def tile_for_repeat(node: ast.Call, reading: Reading) -> Iterator[Change]:
+    """Copies of the whole instead of each element repeated: the same shape, another order."""
+    called = reading.array_call(node)
+    if called is None or called[0] not in {"repeat_interleave", "repeat"} or not called[2]:
+        return
+    name, array, rest = called
+    axis = rest[1:] + [keyword.value for keyword in node.keywords if keyword.arg in {"axis", "dim"}]
+    package = "torch" if name == "repeat_interleave" else "numpy"
+    alias = reading.alias(package)
+    # Without an axis this is torch's `repeat`, which tiles already.
+    if len(axis) != 1 or alias is None or (name == "repeat" and reading.alias("torch")):
+        return
+    copies = ast.BinOp(ast.List([array], ast.Load()), ast.Mult(), rest[0])
+    join = ast.Attribute(alias, "cat" if package == "torch" else "concatenate", ast.Load())
+    yield change("tiled", node, ast.Call(join, [copies, axis[0]], []), call_position(node))
+
+
+CASTS = frozenset("long int short float double half bfloat16 bool to type type_as astype".split())
+KEPT_CALLS = frozenset(
+    # No value changes without these, or nothing that could stand in their place is left.
+    "contiguous ascontiguousarray asarray as_tensor array tensor from_numpy numpy requires_grad_ item tolist "
+    "cpu cuda zeros ones full empty arange linspace eye tri rand randn default_rng finfo iinfo items keys "
+    "values append extend pop split chunk unbind nonzero size dim numel ndim element_size new_zeros new_ones "
+    "new_full new_empty zeros_like ones_like full_like empty_like triu_indices tril_indices no_grad "
+    "enable_grad inference_mode set_grad_enabled topk backward format join broadcast_tensors meshgrid "
+    "shape max_pool1d Generator manual_seed is_floating_point expand expand_as view reshape einsum "
+    "arange_like result_type promote_types isscalar dtype seed copy_".split()
+)
+MASKINGS = frozenset({"masked_fill", "masked_fill_", "clamp", "clip", "roll", "dropout", "nan_to_num"})
+BUILTINS = frozenset(
+    "abs all any bool dict enumerate filter float format frozenset getattr hasattr int isinstance iter len list "
+    "map max min next object open print range repr reversed round set sorted str sum super tuple type zip".split()
+)
+
+
+def mutate_dropped_call(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """`f(x)`, `x.f()` and `f(x, -1)` become `x`: no square root, no norm, no softmax, no mask."""
+    callee = reading.callee(node)
+    if callee is None or not isinstance(node, ast.Call) or isinstance(reading.parent(node), ast.Expr):
+        return
+    name, module, receiver = callee
+    if name in KEPT_CALLS | TRANSPOSES or (receiver is not None and name in CASTS):
+        return
+    if receiver is None and module is None and (name in BUILTINS or name[:1].isupper()) and name != "abs":
+        return
+    arguments = node.args if receiver is None else [receiver, *node.args]
+    if not arguments or isinstance(arguments[0], ast.Starred) or is_literal(arguments[0], reading):
+        return
+    further = arguments[1:]
+    scalars = {i for i, p in enumerate(parameters_of(name, reading)) if is_scalar_annotation(p.annotation)}
+    if name in MASKINGS or all(is_literal(a, reading) or i in scalars for i, a in enumerate(further, start=1)):
+        yield change(name, node, arguments[0], call_position(node))
+
+
+def is_scalar_annotation(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Name) and node.id in {"int", "float", "bool"}
+
+
+def mutate_transpose(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """A transpose is lost; or a view goes straight to the transposed sizes, which mixes the elements up."""
+    if isinstance(node, ast.Attribute) and node.attr in {"T", "mT", "H", "mH"} and isinstance(node.ctx, ast.Load):
+        if reading.module_of(node.value) is None:
+            line, column = end(node)
+            yield change("dropped", node, node.value, (line, column - len(node.attr)))
+        return
+    called = reading.array_call(node)
+    if called is None or called[0] not in TRANSPOSES or not isinstance(node, ast.Call):
+        return
+    name, array, rest = called
+    yield change("dropped", node, array, call_position(node))
+    inner = reading.array_call(array)
+    if inner is None or inner[0] not in {"view", "reshape"} or not isinstance(array, ast.Call):
+        return
+    sizes = unpack_sequence(inner[2])
+    order = axis_order(name, [signed_number(a) for a in unpack_sequence(rest)], len(sizes))
+    if order is not None and len(sizes) > 1:
+        moved = [sizes[axis] for axis in order]
+        kept = array.args[: len(array.args) - len(inner[2])]
+        shape = moved if len(inner[2]) == len(sizes) else [altered(inner[2][0], elts=moved)]
+        yield change("view-instead", node, altered(array, args=[*kept, *shape]), call_position(node))
+
+
+def unpack_sequence(arguments: Sequence[ast.expr]) -> list[ast.expr]:
+    """The elements of `f(a, b)` or of `f((a, b))`."""
+    if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple | ast.List):
+        return list(arguments[0].elts)
+    return list(arguments)
+
+
+def axis_order(name: str, axes: Sequence[Number | None], rank: int) -> list[int] | None:
+    """The permutation that a transposing call with these axes stands for, when that can be told."""
+    numbers = [int(axis) for axis in axes if axis is not None]
+    if len(numbers) != len(axes) or any(not -rank <= axis < rank for axis in numbers):
+        return None
+    if len(numbers) == rank and name in {"permute", "transpose", "permute_dims"} and rank > 2:
+        return [axis % rank for axis in numbers]
+    if len(numbers) == 2 and name in {"transpose", "swapaxes", "swapdims"}:
+        order = list(range(rank))
+        i, j = numbers
+        order[i], order[j] = order[j], order[i]
+        return order
+    return None
+
+
+SYMMETRIC_CALLS = frozenset(
+    "maximum minimum max min logical_and logical_or logical_xor add multiply mul swapaxes swapdims isinstance "
+    "getattr hasattr equal allclose isclose range promote_types result_type print".split()
+)
+
+
+def mutate_arguments(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """Two positional arguments change places."""
+    callee = reading.callee(node)
+    if callee is None or not isinstance(node, ast.Call) or callee.name in SYMMETRIC_CALLS:
+        return
+    called = reading.array_call(node)
+    if callee.name == "transpose" and called is not None and len(called[2]) == 2:
+        return
+    if any(isinstance(argument, ast.Starred) for argument in node.args):
+        return
+    for i, j in near_pairs(len(node.args)):
+        one_literal = is_literal(node.args[i], reading) != is_literal(node.args[j], reading)
+        if not one_literal or (callee.name == "where" and i == 1):
+            new = altered(node, args=swapped(node.args, i, j))
+            yield change(f"{i}-{j}", node, new, call_position(node))
+
+
+def mutate_einsum(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """The last two letters of one term of an einsum change places: an operand or the result transposed."""
+    callee = reading.callee(node)
+    if callee is None or callee.name != "einsum" or not isinstance(node, ast.Call) or not node.args:
+        return
+    subscripts = node.args[0]
+    if not isinstance(subscripts, ast.Constant) or not isinstance(subscripts.value, str):
+        return
+    for number, match in enumerate(re.finditer(r"([A-Za-z])([A-Za-z])(?=\s*(?:,|->|$))", subscripts.value)):
+        text = subscripts.value[: match.start()] + match[2] + match[1] + subscripts.value[match.end() :]
+        yield change(f"term-{number}", subscripts, ast.Constant(text))
+
+
+# --- the families: casts ------------------------------------------------------------------------------
+
+OTHER_DTYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "float64": ("float32", "float16"), "double": ("float32", "float16"), "float32": ("float64", "float16"),
+        "float16": ("float32",), "int64": ("int16",), "long": ("int16",), "int32": ("int16",),
+    }
+)  # fmt: skip
+
+
+def mutate_cast(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """A cast is lost, names another dtype, or one too many narrows the result."""
+    package = "torch" if reading.alias("torch") is not None else "numpy"
+    alias = reading.alias(package)
+    callee = reading.callee(node)
+    if isinstance(node, ast.Call) and callee and callee.receiver is not None and callee.name in CASTS:
+        if not isinstance(reading.parent(node), ast.Expr):
+            yield change("dropped", node, callee.receiver, call_position(node))
+    elif isinstance(node, ast.Attribute) and reading.module_of(node.value) in {"torch", "numpy"}:
+        for dtype in OTHER_DTYPES.get(node.attr, ()):
+            yield change(dtype, node, altered(node, attr=dtype))
+    elif isinstance(node, ast.Attribute) and node.attr == "dtype" and alias is not None:
+        if stands_for_dtype(node, reading):
+            for dtype in ("float32", "float16"):
+                yield change(dtype, node, ast.Attribute(alias, dtype, ast.Load()))
+    elif isinstance(node, ast.Return) and node.value is not None and alias is not None:
+        if isinstance(node.value, ast.BinOp | ast.Call | ast.Name | ast.Subscript | ast.UnaryOp | ast.Attribute):
+            for method, dtype in (("float", "float32"), ("half", "float16")):
+                called = ast.Attribute(node.value, method if package == "torch" else "astype", ast.Load())
+                named: list[ast.expr] = [] if package == "torch" else [ast.Attribute(alias, dtype, ast.Load())]
+                yield change(f"to-{dtype}", node, altered(node, value=ast.Call(called, named, [])))
+
+
+def stands_for_dtype(node: ast.AST, reading: Reading) -> bool:
+    """Whether `x.dtype` is given to a call as the dtype to make, not compared or asked something."""
+    parent = reading.parent(node)
+    if isinstance(parent, ast.keyword):
+        return parent.arg == "dtype"
+    callee = reading.callee(parent) if parent is not None else None
+    return callee is not None and callee.name in CASTS and callee.receiver is not None
+
+
+# --- the families: slices, indices, bounds ------------------------------------------------------------
+
+
+def mutate_slice(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """Both ends of a slice off by one, of the other sign, or open; its step lost."""
+    if not isinstance(node, ast.Subscript):
+        return
+    for position, item in enumerate(index_items(node)):
+        if isinstance(item, ast.Slice) and not is_full_slice(item):
+            for variant, new in slice_variants(item):
+                yield change(variant, node, with_item(node, position, new), start(item))
+
+
+def slice_variants(item: ast.Slice) -> Iterator[tuple[str, ast.Slice]]:
+    step = signed_number(item.step)
+    if item.step is not None and step != 1:
+        yield "step-dropped", altered(item, step=None)
+    if step is not None and step < 0:
+        return
+    for name, bound, closed in (("lower", item.lower, 1), ("upper", item.upper, -1)):
+        if bound is None:
+            yield f"{name}{closed:+d}", altered(item, **{name: number_literal(closed)})
+            continue
+        for delta in (1, -1):
+            # An end that becomes 0 is an open end (or an empty slice); "open" below stands for it.
+            if (value := signed_number(bound)) is None or value + delta != 0:
+                yield f"{name}{delta:+d}", altered(item, **{name: offset(bound, delta)})
+        if isinstance(bound, ast.UnaryOp) and isinstance(bound.op, ast.USub):
+            yield f"{name}-sign", altered(item, **{name: bound.operand})
+        elif value:
+            yield f"{name}-sign", altered(item, **{name: number_literal(-value)})
+        if not (name == "lower" and value == 0):
+            yield f"{name}-open", altered(item, **{name: None})
+
+
+def mutate_index(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """An index off by one; a new axis before instead of after its neighbour."""
+    if not isinstance(node, ast.Subscript):
+        return
+    items = index_items(node)
+    for position, item in enumerate(items):
+        if is_offset_index(item, reading):
+            for delta in (1, -1):
+                yield change(f"{delta:+d}", node, with_item(node, position, offset(item, delta)), start(item))
+        if position + 1 < len(items) and isinstance(node.slice, ast.Tuple):
+            following = items[position + 1]
+            if is_new_axis(item) != is_new_axis(following) and (is_full_slice(item) or is_full_slice(following)):
+                moved = altered(node.slice, elts=swapped(items, position, position + 1))
+                yield change("axis-moved", node, altered(node, slice=moved), start(item))
+
+
+def is_offset_index(item: ast.expr, reading: Reading) -> bool:
+    if reading.role(item) == "axis" or is_new_axis(item):
+        return False
+    if isinstance(item, ast.Constant):
+        return type(item.value) is int
+    if isinstance(item, ast.UnaryOp) and not isinstance(item.op, ast.USub):
+        return False
+    return isinstance(item, ast.Name | ast.BinOp | ast.Call | ast.Attribute | ast.Subscript | ast.UnaryOp)
+
+
+def mutate_range(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """The bounds of `range` off by one; `arange` that starts one later and keeps its length."""
+    callee = reading.callee(node)
+    if callee is None or not isinstance(node, ast.Call) or not node.args:
+        return
+    arguments = list(node.args)
+    if callee.name == "arange" and callee.module is not None:
+        first = [ast.Constant(1)] if len(arguments) == 1 else [offset(arguments[0], 1)]
+        last = [offset(arguments[-1 if len(arguments) == 1 else 1], 1)]
+        yield change("shifted", node, altered(node, args=[*first, *last, *arguments[2:]]), call_position(node))
+    elif callee.name == "range" and callee.module is None and callee.receiver is None:
+        stop = 0 if len(arguments) == 1 else 1
+        for delta in (1, -1):
+            new = [offset(a, delta) if i == stop else a for i, a in enumerate(arguments)]
+            yield change(f"stop{delta:+d}", node, altered(node, args=new))
+        if stop == 0:
+            yield change("start+1", node, altered(node, args=[ast.Constant(1), *arguments]))
+        for delta in (1, -1) if stop else ():
+            yield change(
+                f"start{delta:+d}", node, altered(node, args=[offset(arguments[0], delta), *arguments[1:]])
+            )
+
+
+# --- the families: statements and control -------------------------------------------------------------
+
+
+def mutate_loop(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """A loop without its last or its first turn, and in reverse."""
+    if not isinstance(node, ast.For | ast.comprehension):
+        return
+    items = ast.Call(ast.Name("list", ast.Load()), [node.iter], [])
+    minus = number_literal(-1)
+    slices = {"without-last": ast.Slice(upper=minus), "without-first": ast.Slice(lower=ast.Constant(1))}
+    callee = reading.callee(node.iter)
+    if callee is not None and callee.name == "range":
+        slices = {}  # its bounds have a family of their own
+    for variant, part in {**slices, "reversed": ast.Slice(step=minus)}.items():
+        yield change(variant, node.iter, ast.Subscript(items, part, ast.Load()))
+
+
+def mutate_conditional(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """A condition that always holds, never holds, or is turned round; one branch of a choice for both."""
+    if isinstance(node, ast.If) and not isinstance(node.test, ast.Constant):
+        yield change("always", node.test, ast.Constant(True))
+        yield change("never", node.test, ast.Constant(False))
+        if isinstance(node.test, ast.Name | ast.Attribute | ast.Call):
+            yield change("inverted", node.test, ast.UnaryOp(ast.Not(), node.test))
+    elif isinstance(node, ast.While) and not isinstance(node.test, ast.Constant):
+        yield change("never", node.test, ast.Constant(False))
+    elif isinstance(node, ast.IfExp):
+        yield change("always", node, node.body, start(node.test))
+        yield change("never", node, node.orelse, start(node.test))
+    elif isinstance(node, ast.comprehension):
+        for test in node.ifs:
+            yield change("always", test, ast.Constant(True))
+    elif isinstance(node, ast.Call):
+        callee = reading.callee(node)
+        if callee and callee.name == "where" and callee.module and len(node.args) == 3:
+            for variant, kept in (("always", node.args[1]), ("never", node.args[2])):
+                if not is_literal(kept, reading):
+                    yield change(variant, node, kept)
+
+
+def mutate_statement(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """A statement is lost, where its names exist without it."""
+    if isinstance(node, ast.Assign):
+        lost = all(
+            isinstance(leaf, ast.Subscript | ast.Attribute)
+            or (isinstance(leaf, ast.Name) and reading.exists(leaf.id, node))
+            for target in node.targets
+            for leaf in target_leaves(target)
+        )
+    elif isinstance(node, ast.AnnAssign):
+        lost = isinstance(node.target, ast.Name) and reading.exists(node.target.id, node)
+    else:
+        lost = isinstance(node, ast.AugAssign | ast.Break | ast.Continue)
+        lost = lost or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+    if lost:
+        yield change("dropped", node, ast.Pass())
+
+
+def target_leaves(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.Tuple | ast.List):
+        for element in node.elts:
+            yield from target_leaves(element)
+    else:
+        yield node.value if isinstance(node, ast.Starred) else node
+
+
+def mutate_order(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """Two neighbouring statements change places, where that matters and every name still exists."""
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(node, field, None)
+        if not isinstance(block, list):
+            continue
+        for first, second in itertools.pairwise(block):
+            if is_movable(first) and is_movable(second) and is_order_visible(first, second, reading):
+                yield Change("swapped", ((first, second), (second, first)), start(first))
+
+
+def is_movable(node: ast.AST) -> bool:
+    kinds = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.For, ast.If)
+    leaves = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+    movable = isinstance(node, kinds) and not is_string_statement(node) and not is_main_guard(node)
+    return movable and not any(isinstance(inner, leaves) for inner in ast.walk(node))
+
+
+def is_order_visible(first: ast.stmt, second: ast.stmt, reading: Reading) -> bool:
+    reads_first, writes_first = names_used(first)
+    reads_second, writes_second = names_used(second)
+    if not (writes_first & (reads_second | writes_second) or reads_first & writes_second):
+        return False
+    return all(reading.exists(name, first) for name in writes_first & reads_second)
+
+
+def names_used(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """Names a statement reads and names it gives or changes the value of."""
+    reads: set[str] = set()
+    writes: set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name):
+            (reads if isinstance(node.ctx, ast.Load) else writes).add(node.id)
+        elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            writes |= base_names(node)
+        elif isinstance(node, ast.AugAssign):
+            reads |= base_names(node.target)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            # A call for its effect changes its receiver (x.mul_(2), ids.append(i)) or an argument.
+            writes |= set().union(*(base_names(part) for part in (node.value.func, *node.value.args)))
+    return reads, writes
+
+
+def base_names(node: ast.AST) -> set[str]:
+    """The name at the root of `x[i].data`; empty when there is none."""
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Starred):
+        node = node.value
+    return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def mutate_tuple(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """Two results, sizes, parts of a concatenation or unpacked names change places."""
+    if isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Load):
+        parent = reading.parent(node)
+        if isinstance(parent, ast.Subscript) or is_axis_set(node, reading):
+            return
+        for i, j in near_pairs(len(node.elts)):
+            yield change(f"{i}-{j}", node, altered(node, elts=swapped(node.elts, i, j)))
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+        # With a tuple on the right, swapping there is the same fault.
+        if isinstance(target, ast.Tuple | ast.List) and not isinstance(node.value, ast.Tuple | ast.List):
+            for i, j in itertools.pairwise(range(len(target.elts))):
+                yield change(f"{i}-{j}", target, altered(target, elts=swapped(target.elts, i, j)))
+
+
+def is_axis_set(node: ast.Tuple | ast.List, reading: Reading) -> bool:
+    """Whether a tuple holds axes to reduce over, whose order is no matter."""
+    if not node.elts or any(reading.role(element) != "axis" for element in node.elts):
+        return False
+    parent = reading.parent(node)
+    call = reading.parent(parent) if isinstance(parent, ast.keyword) else parent
+    called = reading.array_call(call) if call is not None else None
+    return called is not None and called[0] not in TRANSPOSES
+
+
+def mutate_inplace(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """`x = x + y` becomes `x += y` on a parameter, which changes the caller's array."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.BinOp) or len(node.targets) != 1:
+        return
+    target, left = node.targets[0], node.value.left
+    if isinstance(target, ast.Name) and isinstance(left, ast.Name) and target.id == left.id:
+        owner: ast.AST | None = node
+        while owner is not None and not isinstance(owner, ast.FunctionDef):
+            owner = reading.parent(owner)
+        if owner is not None and target.id in {a.arg for a in owner.args.args}:
+            new = ast.AugAssign(target, node.value.op, node.value.right)
+            yield change("augmented", node, new)
+
+
+KIN_LIMIT = 2
+
+
+def mutate_variable(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """One use of a name becomes a name of its kind: k for q, enc for dec, tgt_ids for src_ids.
+
+    Of one kind are names that were unpacked together or made by expressions of one form, then those that
+    share a first or last word (`w_q`, `w_k`), then single letters. At most `KIN_LIMIT` per use, the nearest.
+    """
+    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+        return
+    parent = reading.parent(node)
+    if isinstance(parent, ast.Call) and parent.func is node:
+        return
+    scope = reading.scope(node)
+    own = scope.get(node.id)
+    if own is None or not reading.exists(node.id, node):
+        return
+    ranked = sorted(
+        (rank, abs(binding.order - own.order), binding.order, name)
+        for name, binding in scope.items()
+        if name != node.id and reading.exists(name, node)
+        and (rank := kinship(node.id, own, name, binding)) is not None
+    )  # fmt: skip
+    for *_, name in ranked[:KIN_LIMIT]:
+        yield change(name, node, ast.Name(name, ast.Load()))
+
+
+def kinship(name: str, binding: Binding, other: str, other_binding: Binding) -> int | None:
+    """How near two names are: 0 the nearest, None not at all."""
+    if binding.kin & other_binding.kin:
+        return 0
+    words, other_words = name.split("_"), other.split("_")
+    if len(words) > 1 < len(other_words) and (words[0] == other_words[0] or words[-1] == other_words[-1]):
+        return 1
+    if len(name) == len(other) == 1 and name.islower() == other.islower():
+        return 2
+    return None
+
+
+Family = Callable[[ast.AST, Reading], Iterator[Change]]
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "arithmetic": mutate_arithmetic,
+        "operands": mutate_operands,
+        "term": mutate_term,
+        "factor": mutate_factor,
+        "negation": mutate_negation,
+        "comparison": mutate_comparison,
+        "boolean": mutate_boolean,
+        "constant": mutate_constant,
+        "infinity": mutate_infinity,
+        "axis": mutate_axis,
+        "keyword": mutate_keyword,
+        "call": mutate_call,
+        "dropped_call": mutate_dropped_call,
+        "transpose": mutate_transpose,
+        "arguments": mutate_arguments,
+        "einsum": mutate_einsum,
+        "cast": mutate_cast,
+        "slice": mutate_slice,
+        "index": mutate_index,
+        "range": mutate_range,
+        "loop": mutate_loop,
+        "conditional": mutate_conditional,
+        "statement": mutate_statement,
+        "order": mutate_order,
+        "tuple": mutate_tuple,
+        "inplace": mutate_inplace,
+        "variable": mutate_variable,
+    }
+)
+"""Every family of mutants by name, in the order in which equal mutants are claimed."""

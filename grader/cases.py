@@ -1,0 +1,565 @@
+"""Cases: dims and inputs drawn from a seed, named edge cases, published examples; and how a case is varied.
+
+Inputs are drawn in float64 with `grader.randomness`, rounded to float32 bits (or to the bits of a narrower dtype), and
+kept as float64. One expected value so serves both float64 and float32, and every machine draws the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from grader.errors import AuthorError, Finding
+from grader.model import CaseRef, Exercise
+from grader.randomness import Draws
+from grader.sandbox.protocol import STORAGE, Array, Function, Value, cast
+from grader.spec import expressions, schema
+from grader.spec.expressions import ExpressionError
+
+TRIES = 2000
+RELATIVE_STEP = 6e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """An array before conversion: its values, and what it becomes (``floats`` is the dtype of the case)."""
+
+    values: np.ndarray
+    dtype: str = "floats"
+    continuous: bool = True
+    layout: str = "contiguous"
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One call's worth of inputs. ``arguments`` are `Drawn`, Python scalars, functions, or containers of those, by name."""
+
+    name: str
+    index: int
+    seed: int
+    dims: dict[str, int]
+    arguments: dict[str, Any]
+    title: str = ""
+    number: int = 0
+    grid: str = "float32"
+    golden: Any = None
+    golden_tolerance: float = 0.0
+    functions: dict[str, schema.FunctionInput] = field(default_factory=dict)
+    scope: dict[str, Any] = field(default_factory=dict)
+    shrunk: bool = False
+    variation: str = ""
+
+    @property
+    def key(self) -> str:
+        """A name unique among the cases of one run."""
+        dims = ",".join(f"{name}={size}" for name, size in self.dims.items())
+        return f"{self.name}-{self.index}:{self.grid}:{dims}:{self.variation}"
+
+    @property
+    def token(self) -> str:
+        """What ``--case`` takes to draw this very case again; dims are written only where they were chosen by shrinking."""
+        name = self.name if self.index == 0 and self.name != "random" else f"{self.name}-{self.index}"
+        dims = ",".join(f"{name}={size}" for name, size in self.dims.items()) if self.shrunk else ""
+        return f"{self.seed}:{name}" + (f":{dims}" if dims else "")
+
+    @property
+    def ref(self) -> CaseRef:
+        return CaseRef(self.name, self.number, dict(self.dims), self.token)
+
+    def with_values(self, changed: Mapping[str, np.ndarray], variation: str) -> Case:
+        """The same case with the values of some (top-level) arrays replaced."""
+        arguments = dict(self.arguments)
+        for name, values in changed.items():
+            arguments[name] = replace(arguments[name], values=values)
+        return replace(self, arguments=arguments, variation=variation)
+
+
+def draw(exercise: Exercise, name: str, index: int, seed: int, dims: Mapping[str, int] | None = None) -> Case:
+    """Draw random case or edge case ``name``; ``dims`` (a shrunk case's) replace the drawn ones.
+
+    Raises:
+        AuthorError: the file's dims cannot be drawn, or an expression fails.
+    """
+    spec = exercise.spec
+    edge = spec.cases.edge.get(name)
+    try:
+        sizes = _draw_dims(spec, edge, Draws(seed, exercise.name, name, index, "dims"))
+        if dims is not None:
+            sizes = _recompute(spec, edge, {**sizes, **dims})
+        return _draw_inputs(exercise, name, index, seed, sizes, edge, shrunk=dims is not None)
+    except ExpressionError as error:
+        raise _author_error(exercise, name, str(error)) from None
+
+
+def _author_error(exercise: Exercise, name: str, message: str) -> AuthorError:
+    path = str(exercise.folder / "exercise.yaml")
+    return AuthorError([Finding(path, 0, 0, f"case `{name}`: {message}")], f"grader lint {exercise.name}")
+
+
+def _dim_entries(spec: schema.ExerciseFile, edge: schema.EdgeCase | None) -> dict[str, schema.Dim]:
+    entries = dict(spec.dims)
+    if edge is not None:
+        entries.update({name: entry.model_copy(update={"free": True}) for name, entry in edge.dims.items()})
+    return entries
+
+
+def _draw_dims(spec: schema.ExerciseFile, edge: schema.EdgeCase | None, draws: Draws) -> dict[str, int]:
+    """Sizes with every constraint held and, apart from free ones and an edge case's own, no two equal."""
+    entries = _dim_entries(spec, edge)
+    own = set(edge.dims) if edge is not None else set()
+    relaxed: dict[str, int] | None = None
+    for _ in range(TRIES):
+        sizes: dict[str, int] = {}
+        for name in _order(entries):
+            entry = entries[name]
+            if entry.range is not None:
+                sizes[name] = draws.integer(*entry.bounds())
+            elif entry.choices is not None:
+                sizes[name] = int(entry.choices[draws.integer(0, len(entry.choices) - 1)])
+            else:
+                assert entry.value is not None
+                sizes[name] = expressions.integer(_whole(entry.value), sizes)
+        if not all(expressions.evaluate(str(rule), sizes) for rule in spec.constraints):
+            # An edge case may be exactly what a constraint keeps out of random cases.
+            if edge is not None and own and relaxed is None:
+                relaxed = sizes
+            continue
+        shaping = [size for name, size in sizes.items() if not entries[name].free]
+        if len(set(shaping)) == len(shaping):
+            return sizes
+        if edge is not None:
+            relaxed = sizes
+    if relaxed is not None:
+        return relaxed
+    raise ExpressionError(f"no dims that satisfy the constraints and differ from each other in {TRIES} draws")
+
+
+def _whole(value: int | float | str) -> int | str:
+    return int(value) if isinstance(value, float) and value == int(value) else value  # type: ignore[return-value]
+
+
+def _order(entries: Mapping[str, schema.Dim]) -> list[str]:
+    """Names such that every expression comes after the dims it uses (an edge case may redefine one by another)."""
+    done: list[str] = []
+    waiting = list(entries)
+    while waiting:
+        ready = [name for name in waiting if _needs(entries[name], name) <= set(done)]
+        if not ready:
+            raise ExpressionError("the dims " + ", ".join(waiting) + " depend on each other")
+        done.extend(ready)
+        waiting = [name for name in waiting if name not in ready]
+    return done
+
+
+def _needs(entry: schema.Dim, name: str) -> set[str]:
+    return expressions.names(expressions.parse(entry.value)) if isinstance(entry.value, str) else set()
+
+
+def _recompute(spec: schema.ExerciseFile, edge: schema.EdgeCase | None, sizes: dict[str, int]) -> dict[str, int]:
+    entries = _dim_entries(spec, edge)
+    for name in _order(entries):
+        if isinstance(entries[name].value, str):
+            sizes[name] = expressions.integer(entries[name].value, sizes)  # type: ignore[arg-type]
+    return {name: sizes[name] for name in entries}
+
+
+def chosen_dims(exercise: Exercise, name: str) -> list[tuple[str, int]]:
+    """The dims that a case of this name draws freely, each with the smallest size it may take."""
+    edge = exercise.spec.cases.edge.get(name)
+    found = []
+    for dim, entry in _dim_entries(exercise.spec, edge).items():
+        if entry.range is not None:
+            found.append((dim, min(entry.bounds()[0], 1) if edge is None or dim not in edge.dims else entry.bounds()[0]))
+        elif entry.choices is not None:
+            found.append((dim, min(entry.choices)))
+    return found
+
+
+def dims_allowed(exercise: Exercise, name: str, dims: Mapping[str, int]) -> bool:
+    """Whether a shrunk case may have these dims: computed dims agree and every constraint holds."""
+    edge = exercise.spec.cases.edge.get(name)
+    try:
+        again = _recompute(exercise.spec, edge, dict(dims))
+        return again == dict(dims) and all(expressions.evaluate(str(rule), again) for rule in exercise.spec.constraints)
+    except ExpressionError:
+        return False
+
+
+def _draw_inputs(
+    exercise: Exercise,
+    name: str,
+    index: int,
+    seed: int,
+    sizes: dict[str, int],
+    edge: schema.EdgeCase | None,
+    shrunk: bool,
+) -> Case:
+    spec = exercise.spec
+    merged = exercise.edge_inputs.get(name, {})
+    omitted = set(edge.omit) if edge is not None else set()
+    arguments: dict[str, Any] = {}
+    auxiliary: dict[str, Any] = {}
+    functions: dict[str, schema.FunctionInput] = {}
+    for section, target in ((spec.inputs, arguments), (spec.aux, auxiliary)):
+        for key, entry in section.items():
+            if key in omitted:
+                continue
+            actual = merged.get(key, entry) if key in merged else entry
+            if isinstance(actual, schema.FunctionInput):
+                functions[key] = actual
+                target[key] = Function(key)
+                continue
+            target[key] = _draw_input(actual, sizes, Draws(seed, exercise.name, name, index, key))
+    _adjust(exercise, name, index, seed, sizes, edge, arguments, auxiliary)
+    grid = "float32"
+    if edge is not None and edge.dtypes is not None and not {"float64", "float32"} & set(edge.dtypes):
+        grid = edge.dtypes[0]
+    case = Case(
+        name=name,
+        index=index,
+        seed=seed,
+        dims=sizes,
+        arguments=_round(arguments, grid),
+        title=edge.title if edge is not None else "random shapes",
+        grid=grid,
+        functions=functions,
+        shrunk=shrunk,
+    )
+    return replace(case, scope=_function_scope(case, auxiliary) if functions else {})
+
+
+def _function_scope(case: Case, auxiliary: Mapping[str, Any]) -> dict[str, Any]:
+    scope: dict[str, Any] = dict(case.dims)
+    for name, value in {**auxiliary, **case.arguments}.items():
+        scope[name] = value.values if isinstance(value, Drawn) else value
+    return scope
+
+
+def _adjust(
+    exercise: Exercise,
+    name: str,
+    index: int,
+    seed: int,
+    sizes: Mapping[str, int],
+    edge: schema.EdgeCase | None,
+    arguments: dict[str, Any],
+    auxiliary: dict[str, Any],
+) -> None:
+    lines = [*exercise.spec.adjust, *(edge.adjust if edge is not None else ())]
+    if not lines:
+        return
+    scope: dict[str, Any] = dict(sizes)
+    for source in (auxiliary, arguments):
+        for key, value in source.items():
+            scope[key] = _open(value)
+    draws = Draws(seed, exercise.name, name, index, "adjust")
+    for line in lines:
+        if not _applies(line, scope):
+            # The line is about an input that this case leaves out.
+            continue
+        expressions.assign(line, scope, draws)
+    for target in (auxiliary, arguments):
+        for key in target:
+            target[key] = _close(target[key], scope[key])
+
+
+def _applies(line: str, scope: Mapping[str, Any]) -> bool:
+    target, value = expressions.parse_assignment(line)
+    wanted = expressions.names(target) | expressions.names(value)
+    return all(name in scope and scope[name] is not None for name in wanted)
+
+
+def _open(value: Any) -> Any:
+    """The raw arrays of a value, for expressions: containers stay containers."""
+    if isinstance(value, Drawn):
+        return value.values.copy()
+    if isinstance(value, list):
+        return [_open(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _open(item) for key, item in value.items()}
+    return value
+
+
+def _close(before: Any, after: Any) -> Any:
+    """``after`` with the markings of ``before``; an adjusted array may have another shape, never another kind."""
+    if isinstance(before, Drawn):
+        values = np.asarray(after)
+        if before.dtype == "bool":
+            values = values.astype(bool)
+        elif before.dtype != "floats" and not before.dtype.startswith("float"):
+            values = values.astype(np.int64)
+        else:
+            values = values.astype(np.float64)
+        return replace(before, values=values)
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [_close(old, new) for old, new in zip(before, after, strict=True)]
+    if isinstance(before, dict) and isinstance(after, dict):
+        return {key: _close(before[key], after[key]) for key in before}
+    if isinstance(after, np.generic):
+        return after.item()
+    return after
+
+
+def _draw_input(entry: Any, sizes: Mapping[str, int], draws: Draws) -> Any:
+    if entry is None:
+        return None
+    if isinstance(entry, schema.ScalarInput):
+        return _draw_scalar(entry, sizes, draws)
+    if isinstance(entry, schema.ListInput):
+        items = entry.items
+        if items is None:
+            assert entry.count is not None
+            items = (entry.of,) * expressions.integer(_whole(entry.count), sizes)
+        return [_draw_input(item, sizes, draws) for item in items]
+    if isinstance(entry, schema.DictInput):
+        return {key: _draw_input(item, sizes, draws) for key, item in entry.items.items()}
+    shape = tuple(expressions.integer(_whole(size), sizes) for size in entry.shape)
+    layout = entry.layout
+    if isinstance(entry, schema.FloatInput):
+        if entry.distribution == "uniform":
+            low, high = _number(entry.low, sizes), _number(entry.high, sizes)
+            values = low + (high - low) * draws.uniform(shape)
+        else:
+            values = draws.normal(shape) * _number(entry.scale, sizes) + _number(entry.offset, sizes)
+        return Drawn(values, entry.dtype or "floats", not entry.exact, layout)
+    if isinstance(entry, schema.IdsInput):
+        ids = draws.integers(0, expressions.integer(_whole(entry.below), sizes), shape)
+        if entry.ignore is not None:
+            ids = _ignore(ids, entry.ignore, entry.ignored, draws)
+        floating = entry.dtype == "float"
+        return Drawn(ids.astype(np.float64) if floating else ids, "floats" if floating else entry.dtype, False, layout)
+    if isinstance(entry, schema.IntegersInput):
+        low, high = (expressions.integer(_whole(end), sizes) for end in (entry.low, entry.high))
+        integers = draws.integers(low, high + 1, shape)
+        dtype = entry.dtype[draws.integer(0, len(entry.dtype) - 1)]
+        floating = dtype == "float"
+        return Drawn(integers.astype(np.float64) if floating else integers, "floats" if floating else dtype, False, layout)
+    assert isinstance(entry, schema.BooleansInput)
+    return Drawn(draws.uniform(shape) < entry.share, "bool", False, layout)
+
+
+def _ignore(ids: np.ndarray, ignore: int, share: float, draws: Draws) -> np.ndarray:
+    left_out = draws.uniform(ids.shape) < share
+    if left_out.size and left_out.all():
+        left_out.reshape(-1)[draws.integer(0, left_out.size - 1)] = False
+    return np.where(left_out, ignore, ids)
+
+
+def _number(value: Any, sizes: Mapping[str, int]) -> float:
+    return float(expressions.evaluate(value, sizes)) if isinstance(value, str) else float(value)
+
+
+def _draw_scalar(entry: schema.ScalarInput, sizes: Mapping[str, int], draws: Draws) -> Any:
+    if entry.range is not None:
+        ends = schema.parse_range(entry.range)
+        assert ends is not None
+        return float(ends[0] + (ends[1] - ends[0]) * float(draws.uniform()))
+    if entry.choices is not None:
+        return entry.choices[draws.integer(0, len(entry.choices) - 1)]
+    if isinstance(entry.value, str):
+        try:
+            value = expressions.evaluate(entry.value, sizes)
+        except ExpressionError:
+            return entry.value
+        return value.item() if isinstance(value, np.generic) else value
+    return entry.value
+
+
+def _round(value: Any, grid: str) -> Any:
+    if isinstance(value, Drawn):
+        if value.dtype != "floats" or grid == "float64":
+            return value
+        rounded = cast(value.values, grid)
+        return replace(value, values=Array("ndarray", grid, rounded).numbers())
+    if isinstance(value, dict):
+        return {key: _round(item, grid) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_round(item, grid) for item in value]
+    return value
+
+
+def example(exercise: Exercise, name: str, seed: int, provided: Mapping[str, Value] | None = None) -> Case:
+    """A published case; ``provided`` are the inputs that the reference's ``cases`` gave for it."""
+    entry = exercise.spec.cases.examples[name]
+    arguments: dict[str, Any] = {}
+    for key, spec in exercise.spec.inputs.items():
+        if provided is not None:
+            if key in provided:
+                arguments[key] = _from_value(spec, provided[key])
+        elif key in entry.inputs:
+            try:
+                arguments[key] = _from_literal(spec, entry.inputs[key])
+            except (ValueError, TypeError) as error:
+                raise _author_error(exercise, name, f"input `{key}`: {error}") from None
+    grid = "float64" if set(entry.dtypes or ("float64",)) == {"float64"} else "float32"
+    return Case(
+        name=name,
+        index=0,
+        seed=seed,
+        dims={},
+        arguments=_round(arguments, grid),
+        title=entry.title,
+        grid=grid,
+        golden=entry.expected,
+        golden_tolerance=entry.tolerance,
+    )
+
+
+def _from_literal(entry: Any, literal: Any) -> Any:
+    if entry is None or literal is None or isinstance(entry, schema.ScalarInput):
+        return literal
+    if isinstance(entry, schema.ListInput):
+        items = entry.items or (entry.of,) * len(literal)
+        return [_from_literal(item, part) for item, part in zip(items, literal, strict=True)]
+    if isinstance(entry, schema.DictInput):
+        return {key: _from_literal(entry.items[key], part) for key, part in literal.items()}
+    if isinstance(entry, schema.FloatInput):
+        return Drawn(np.array(literal, dtype=np.float64), entry.dtype or "floats", not entry.exact, entry.layout)
+    if isinstance(entry, schema.BooleansInput):
+        return Drawn(np.array(literal, dtype=bool), "bool", False, entry.layout)
+    dtype = entry.dtype[0] if isinstance(entry.dtype, tuple) else entry.dtype
+    values = np.array(literal, dtype=np.float64 if dtype == "float" else np.int64)
+    return Drawn(values, "floats" if dtype == "float" else dtype, False, entry.layout)
+
+
+def _from_value(entry: Any, value: Value) -> Any:
+    if isinstance(value, Array):
+        drawn = _from_literal(entry, 0) if entry is not None and hasattr(entry, "shape") else Drawn(np.zeros(()))
+        return replace(drawn, values=value.numbers())
+    if isinstance(value, list) and isinstance(entry, schema.ListInput):
+        items = entry.items or (entry.of,) * len(value)
+        return [_from_value(item, part) for item, part in zip(items, value, strict=True)]
+    if isinstance(value, dict) and isinstance(entry, schema.DictInput):
+        return {key: _from_value(entry.items[key], part) for key, part in value.items()}
+    return value
+
+
+def arguments(case: Case, framework: str, dtype: str, layout: str | None = None) -> tuple[Value, ...]:
+    """The positional arguments of ``case`` as plain values, floats in ``dtype``; ``layout`` overrides every array's."""
+    family = "tensor" if framework == "torch" else "ndarray"
+    return tuple(_realise(value, family, dtype, layout) for value in case.arguments.values())
+
+
+def _realise(value: Any, family: str, dtype: str, layout: str | None) -> Value:
+    if isinstance(value, Drawn):
+        name = dtype if value.dtype == "floats" else value.dtype
+        raw = cast(value.values, name) if name.startswith(("float", "bfloat")) else value.values.astype(STORAGE[name])
+        return Array(family, name, raw, layout=layout or value.layout)
+    if isinstance(value, dict):
+        return {key: _realise(item, family, dtype, layout) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_realise(item, family, dtype, layout) for item in value]
+    return value
+
+
+def on_grid(case: Case, grid: str) -> Case:
+    """The case with its floats rounded to ``grid``, so that a narrower dtype sees the very bits the reference sees."""
+    if grid == case.grid or (grid == "float64"):
+        return case
+    return replace(case, arguments=_round(case.arguments, grid), grid=grid)
+
+
+def perturb(case: Case, number: int) -> Case:
+    """The case with every continuous input changed by 6e-8, relative, in a random direction per element.
+
+    Where no array is continuous, Python floats are changed instead.
+    """
+    draws = Draws(case.seed, case.key, "perturb", number)
+    changed = [0]
+
+    def shift(value: Any) -> Any:
+        if isinstance(value, Drawn):
+            if not value.continuous or value.dtype not in ("floats", "float64", "float32"):
+                return value
+            changed[0] += 1
+            with np.errstate(invalid="ignore", over="ignore"):
+                return replace(value, values=value.values * (1 + RELATIVE_STEP * draws.sign(value.values.shape)))
+        if isinstance(value, dict):
+            return {key: shift(item) for key, item in value.items()}
+        return [shift(item) for item in value] if isinstance(value, list) else value
+
+    moved = {name: shift(value) for name, value in case.arguments.items()}
+    if not changed[0]:
+        for name, value in moved.items():
+            if type(value) is float:
+                moved[name] = value * (1 + RELATIVE_STEP * float(draws.sign()))
+    return replace(case, arguments=moved, variation=f"{case.variation}+perturbed{number}")
+
+
+def arrays(case: Case) -> Iterator[tuple[str, Drawn]]:
+    """Every array of the case with a path such as ``params['w_q']``."""
+    for name, value in case.arguments.items():
+        yield from _arrays(name, value)
+
+
+def _arrays(path: str, value: Any) -> Iterator[tuple[str, Drawn]]:
+    if isinstance(value, Drawn):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _arrays(f"{path}[{key!r}]", item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _arrays(f"{path}[{index}]", item)
+
+
+def answerer(case: Case, framework: str, dtype: str, record: list[tuple[str, Value]]) -> Callable[[str, Value], Value]:
+    """Answers the calls of functions handed in, and records each with its arguments.
+
+    The answer is an ndarray (a list of Python floats for a `python` exercise, a tensor for a `torch` one).
+    Raises ValueError, with words for the student, for a call that the function does not understand.
+    """
+
+    def answer(name: str, args: Value) -> Value:
+        entry = case.functions.get(name)
+        if entry is None:
+            raise ValueError(f"no function `{name}` was handed in")
+        if len(record) >= 10_000:
+            raise ValueError(f"{name} was called more than 10,000 times")
+        record.append((name, args))
+        if not isinstance(args, list) or len(args) != len(entry.parameters):
+            raise ValueError(f"{name} takes {len(entry.parameters)} argument(s): {', '.join(entry.parameters)}")
+        scope = dict(case.scope)
+        for parameter, given in zip(entry.parameters, args, strict=True):
+            scope[parameter] = _plain_number(given)
+        try:
+            result = expressions.evaluate(str(entry.returns), scope)
+        except ExpressionError as error:
+            raise ValueError(f"{name}: {error}") from None
+        values = np.asarray(result)
+        if framework == "python":
+            return values.tolist()
+        if values.dtype.kind != "f":
+            return Array("tensor" if framework == "torch" else "ndarray", "int64", values.astype(np.int64))
+        return Array("tensor" if framework == "torch" else "ndarray", dtype, cast(values, dtype))
+
+    return answer
+
+
+def _plain_number(value: Value) -> Any:
+    if isinstance(value, Array):
+        return value.numbers()
+    if isinstance(value, list | tuple):
+        return [_plain_number(item) for item in value]
+    return value
+
+
+def parse_token(token: str, seed: int | None) -> tuple[int, str, dict[str, int] | None]:
+    """(seed, case name or number, dims) of a ``--case`` token; raises ValueError with words for the user."""
+    parts = token.split(":")
+    if len(parts) == 1 and seed is not None:
+        return seed, parts[0], None
+    if len(parts) not in (2, 3) or not parts[0].isdigit():
+        raise ValueError("a case is written SEED:NAME, or a number or name together with --seed")
+    dims: dict[str, int] | None = None
+    if len(parts) == 3 and parts[2]:
+        dims = {}
+        for pair in parts[2].split(","):
+            name, _, size = pair.partition("=")
+            if not size.isdigit():
+                raise ValueError(f"`{pair}` is no size such as S=3")
+            dims[name] = int(size)
+    return int(parts[0]), parts[1], dims

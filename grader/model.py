@@ -1,0 +1,188 @@
+"""The values that pass between stages: frozen, without behaviour beyond reading themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grader.sandbox.protocol import Array, Value
+from grader.spec.schema import ExerciseFile
+
+VERDICTS = ("pass", "fail", "error", "timeout", "memory", "crashed", "skipped", "grader_error")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise as loaded: its file and where its other files lie. ``solution`` is None in a kit without references."""
+
+    name: str
+    track: str
+    spec: ExerciseFile
+    folder: Path
+    solution: Path | None
+    misconceptions: Path | None
+    # For each edge case, the inputs after merging; None is a literal None argument.
+    edge_inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def function(self) -> str:
+        return self.spec.function or self.name
+
+    @property
+    def statement(self) -> Path:
+        return self.folder / "README.md"
+
+    @property
+    def stub(self) -> Path:
+        return self.folder / f"{self.name}.py"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(self.spec.inputs)
+
+
+@dataclass(frozen=True)
+class Error:
+    """An exception in a submission as data. ``frames`` start at the submission's own file."""
+
+    type: str
+    message: str
+    cause: str
+    frames: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing a call changed of an argument: ``what`` is values, shape, keys, requires_grad, grad, structure …"""
+
+    parameter: str
+    path: str
+    what: str
+    after: Value = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one call of a submission came to.
+
+    ``status``: returned, raised, timeout, memory, crashed, forbidden, too_large, garbled, not_run.
+    """
+
+    status: str
+    value: Value = None
+    error: Error | None = None
+    detail: str = ""
+    changes: tuple[Change, ...] = ()
+    calls: tuple[tuple[str, Value], ...] = ()
+    seconds: float = 0.0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def returned(self) -> bool:
+        return self.status == "returned"
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One array, number or plain value of an expected result, with the error allowed of it."""
+
+    path: str
+    expected: Value
+    allowed: float
+    axes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """The reference's answer to one call: the value in float64, and per leaf what may differ."""
+
+    value: Value
+    leaves: tuple[Leaf, ...]
+    dtype: str
+    seconds: float = 0.0
+    calls: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Mismatch:
+    """Why a result is not the expected one, as evidence; the sentences come later.
+
+    ``kind``: structure, type, shape, dtype, nan, inf, values, unsupported.
+    """
+
+    kind: str
+    path: str = ""
+    actual: Value = None
+    expected: Value = None
+    axes: tuple[str, ...] = ()
+    wrong: int = 0
+    total: int = 0
+    worst: tuple[int, ...] = ()
+    worst_difference: float = 0.0
+    allowed: float = 0.0
+    ratio: float = 0.0
+    note: str = ""
+
+    def array(self, which: str) -> Array | None:
+        value = self.actual if which == "actual" else self.expected
+        return value if isinstance(value, Array) else None
+
+
+@dataclass(frozen=True)
+class CaseRef:
+    """What a report says of a case: enough to read it and to replay it."""
+
+    name: str
+    number: int
+    dims: dict[str, int]
+    token: str
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One line of the report."""
+
+    id: str
+    title: str
+    verdict: str
+    points: float
+    max_points: float
+    advisory: bool = False
+    cause: str | None = None
+    message: str = ""
+    hint: str | None = None
+    case: CaseRef | None = None
+    seconds: float = 0.0
+    # Evidence for renderers: the call as text, got and expected, a grid … never part of the verdict.
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    misconception: str
+    says: str
+    cases_matched: int
+    help: str | None = None
+    combined_with: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of grading one submission; see ``grader/reports/report.schema.json``."""
+
+    exercise: str
+    submission: dict[str, Any]
+    seed: int
+    status: str
+    passed: bool
+    score: float | None
+    max_score: float
+    checks: tuple[CheckResult, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    isolation: dict[str, Any]
+    timings: dict[str, float]
+    versions: dict[str, str]
+    reason: str | None = None
+    output: str = ""
+    title: str = ""
