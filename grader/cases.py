@@ -51,6 +51,8 @@ class Case:
     scope: dict[str, Any] = field(default_factory=dict)
     shrunk: bool = False
     variation: str = ""
+    # random, edge or examples
+    group: str = "random"
 
     @property
     def key(self) -> str:
@@ -227,6 +229,7 @@ def _draw_inputs(
         grid=grid,
         functions=functions,
         shrunk=shrunk,
+        group="edge" if edge is not None else "random",
     )
     return replace(case, scope=_function_scope(case, auxiliary) if functions else {})
 
@@ -405,6 +408,7 @@ def example(exercise: Exercise, name: str, seed: int, provided: Mapping[str, Val
         grid=grid,
         golden=entry.expected,
         golden_tolerance=entry.tolerance,
+        group="examples",
     )
 
 
@@ -412,8 +416,7 @@ def _from_literal(entry: Any, literal: Any) -> Any:
     if entry is None or literal is None or isinstance(entry, schema.ScalarInput):
         return literal
     if isinstance(entry, schema.ListInput):
-        items = entry.items or (entry.of,) * len(literal)
-        return [_from_literal(item, part) for item, part in zip(items, literal, strict=True)]
+        return [_from_literal(item, part) for item, part in zip(_items(entry, len(literal)), literal, strict=True)]
     if isinstance(entry, schema.DictInput):
         return {key: _from_literal(entry.items[key], part) for key, part in literal.items()}
     if isinstance(entry, schema.FloatInput):
@@ -425,13 +428,19 @@ def _from_literal(entry: Any, literal: Any) -> Any:
     return Drawn(values, "floats" if dtype == "float" else dtype, False, entry.layout)
 
 
+def _items(entry: schema.ListInput, count: int) -> list[Any]:
+    """What each place of a literal list is: as declared, and beyond that as the first array that is declared."""
+    declared = list(entry.items or ())
+    some = entry.of or next((item for item in declared if item is not None), None)
+    return [declared[at] if at < len(declared) and declared[at] is not None else some for at in range(count)]
+
+
 def _from_value(entry: Any, value: Value) -> Any:
     if isinstance(value, Array):
         drawn = _from_literal(entry, 0) if entry is not None and hasattr(entry, "shape") else Drawn(np.zeros(()))
         return replace(drawn, values=value.numbers())
     if isinstance(value, list) and isinstance(entry, schema.ListInput):
-        items = entry.items or (entry.of,) * len(value)
-        return [_from_value(item, part) for item, part in zip(items, value, strict=True)]
+        return [_from_value(item, part) for item, part in zip(_items(entry, len(value)), value, strict=True)]
     if isinstance(value, dict) and isinstance(entry, schema.DictInput):
         return {key: _from_value(entry.items[key], part) for key, part in value.items()}
     return value

@@ -140,6 +140,71 @@ class CaseRef:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """A map of effects, such as which outputs moved when one input position was changed.
+
+    ``got`` and ``expected`` hold one row per output position, one column per input position; None is undecided.
+    """
+
+    rows: str
+    columns: str
+    got: tuple[tuple[bool | None, ...], ...]
+    expected: tuple[tuple[bool | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a student reads of one failing check, in the order of the page; every part is plain text."""
+
+    claim: str
+    call: str = ""
+    # Labelled blocks such as ("you returned", "[[…]]"); an empty label is a plain paragraph.
+    blocks: tuple[tuple[str, str], ...] = ()
+    # Where along the named axes it goes wrong, one fact per line.
+    where: tuple[str, ...] = ()
+    grid: Grid | None = None
+    likely: str | None = None
+    evidence: str | None = None
+    help: str | None = None
+    note: str | None = None
+    rerun: str | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """One line of the report to be: a declared check, or one named case of a declared `values` check."""
+
+    id: str
+    title: str
+    check: Any
+    points: float
+    advisory: bool
+    reveal: str
+    cases: str | tuple[str, ...] | None
+    dtypes: tuple[str, ...] | None
+    help: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ruling:
+    """A check's verdict with its evidence, before anything is put into words.
+
+    ``failing`` are the calls on which it failed, in the order run; ``case`` and ``dtype`` are the one to show.
+    """
+
+    verdict: str
+    cause: str | None = None
+    case: Any = None
+    dtype: str = "float64"
+    outcome: Outcome | None = None
+    mismatch: Mismatch | None = None
+    failing: tuple[tuple[Any, str], ...] = ()
+    grid: Grid | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class CheckResult:
     """One line of the report."""
 
@@ -154,8 +219,7 @@ class CheckResult:
     hint: str | None = None
     case: CaseRef | None = None
     seconds: float = 0.0
-    # Evidence for renderers: the call as text, got and expected, a grid … never part of the verdict.
-    evidence: dict[str, Any] = field(default_factory=dict)
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ transposes, casts and off-by-one bounds, beside the classical operators and cons
 looks at the node it is given and at facts gathered once about the file (`Reading`); it never edits the tree.
 
 What is left alone, because a change there proves nothing about the values: docstrings, annotations,
-decorators, imports, f-strings, `assert` and `raise` statements, the condition of an `if` that only raises, and
-`if __name__ == "__main__"`. So are calls whose removal changes no value (`contiguous`, `asarray`, …), swaps
-of commutative operands and swaps of statements that do not depend on each other.
+decorators, imports, f-strings, `assert` and `raise` statements, the condition of an `if` that only raises,
+and `if __name__ == "__main__"`. So are calls whose removal changes no value (`contiguous`, `asarray`, …),
+swaps of commutative operands, swaps of statements that do not depend on each other, and changes that cannot
+but crash (one bound of a slice that is unpacked, an array given for a parameter annotated `int`).
 
 A mutant may loop for ever or ask for a lot of memory: run it where submissions run.
 """
@@ -26,7 +27,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -176,7 +177,8 @@ def describe_change(change: Change, reading: Reading) -> tuple[str, str]:
     after = "; ".join(" ".join(ast.unparse(new).split()) for _, new in change.replaced)
     if max(len(before), len(after)) <= limit:
         return before, after
-    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    pairs = zip(before, after, strict=False)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
     start = max(0, same - lead)
 
     def cut(text: str) -> str:
@@ -229,6 +231,7 @@ class Reading:
     modules: Mapping[str, str]
     imported: Mapping[str, tuple[str, str]]
     functions: Mapping[str, ast.FunctionDef]
+    called: frozenset[str]
     roles: Mapping[int, str]
     scopes: Mapping[int, Mapping[str, Binding]]
 
@@ -276,6 +279,7 @@ class Reading:
         return None
 
     def callee(self, node: ast.AST) -> Callee | None:
+        """What `node` calls; None when it is no call, or calls what another call or an index gives."""
         if not isinstance(node, ast.Call):
             return None
         function = node.func
@@ -299,34 +303,32 @@ class Reading:
         return None
 
 
-SUBMODULES = frozenset(
-    {
-        "torch.nn",
-        "torch.nn.functional",
-        "torch.special",
-        "torch.linalg",
-        "numpy.linalg",
-        "numpy.random",
-    }
-)
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
-AXIS_KEYWORDS = frozenset(
-    "axis dim axes dims dim0 dim1 axis0 axis1 axis2 start_dim end_dim source destination".split()
-)
+
+SUBMODULES = words("torch.nn torch.nn.functional torch.special torch.linalg numpy.linalg numpy.random")
+
+AXIS_KEYWORDS = words("axis dim axes dims dim0 dim1 axis0 axis1 axis2 start_dim end_dim source destination")
+REDUCTIONS = words("mean sum prod max min amax amin var std argmax argmin any all")
 AXIS_POSITIONS: Mapping[str, tuple[int, ...]] = MappingProxyType(
     dict.fromkeys(
-        "softmax log_softmax logsumexp mean sum prod max min amax amin var std argmax argmin argsort sort "
-        "cumsum cumprod squeeze unsqueeze expand_dims concatenate cat stack flip any all size gather "
-        "index_select select narrow unbind flatten unflatten count_nonzero median".split(),
+        REDUCTIONS
+        | words(
+            "softmax log_softmax logsumexp argsort sort cumsum cumprod squeeze unsqueeze expand_dims "
+            "concatenate cat stack flip size gather index_select select narrow unbind flatten unflatten "
+            "count_nonzero median"
+        ),
         (1,),
     )
-    | dict.fromkeys("split chunk roll repeat_interleave take take_along_axis diff topk".split(), (2,))
-    | dict.fromkeys("transpose swapaxes swapdims moveaxis movedim".split(), (1, 2))
+    | dict.fromkeys(words("split chunk roll repeat_interleave take take_along_axis diff topk"), (2,))
+    | dict.fromkeys(words("transpose swapaxes swapdims moveaxis movedim"), (1, 2))
 )
 """Where a positional axis stands, counting the array as argument 0."""
 
-RESHAPES = frozenset({"view", "reshape", "expand", "broadcast_to", "tile", "repeat", "resize"})
-TRANSPOSES = frozenset({"transpose", "swapaxes", "swapdims", "permute", "moveaxis", "movedim", "permute_dims"})
+RESHAPES = words("view reshape expand broadcast_to tile repeat resize")
+TRANSPOSED = words("T mT H mH")
+TRANSPOSES = words("transpose swapaxes swapdims permute moveaxis movedim permute_dims")
 
 
 def read_source(source: str) -> Reading:
@@ -339,13 +341,18 @@ def read_source(source: str) -> Reading:
     modules, imported = read_imports(tree)
     functions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef)}
     lines = tuple(line.encode() for line in re.split(r"\r\n|\r|\n", source))
-    bare = Reading(tree, lines, slots, modules, imported, functions, {}, {})
+    called = frozenset(
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )
+    bare = Reading(tree, lines, slots, modules, imported, functions, called, {}, {})
     scopes = {
         id(node): read_scope(node)
         for node in ast.walk(tree)
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef)
     }
-    return Reading(tree, lines, slots, modules, imported, functions, read_roles(bare), scopes)
+    return replace(bare, roles=read_roles(bare), scopes=scopes)
 
 
 def read_imports(tree: ast.Module) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
@@ -376,7 +383,7 @@ def read_roles(reading: Reading) -> dict[int, str]:
         if isinstance(node, ast.Tuple | ast.List):
             for element in node.elts:
                 mark(element, role)
-        elif node is not None and is_literal(node, reading):
+        elif node is not None and is_literal(node):
             roles.setdefault(id(node), role)
 
     for node in ast.walk(reading.tree):
@@ -393,9 +400,11 @@ def read_roles(reading: Reading) -> dict[int, str]:
                     mark(bound, "bound")
                 mark(item, "axis" if is_shape else "index")
         elif isinstance(node, ast.FunctionDef):
-            parameters = [*node.args.posonlyargs, *node.args.args]
-            pairs = [*zip(reversed(parameters), reversed(node.args.defaults), strict=False)]
-            for parameter, default in [*pairs, *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]:
+            positional = reversed([*node.args.posonlyargs, *node.args.args])
+            for parameter, default in (
+                *zip(positional, reversed(node.args.defaults), strict=False),
+                *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+            ):
                 if parameter.arg in AXIS_KEYWORDS:
                     mark(default, "axis")
         elif isinstance(node, ast.Call):
@@ -407,7 +416,7 @@ def mark_call(node: ast.Call, reading: Reading, mark: Callable[[ast.AST | None, 
     for keyword in node.keywords:
         if keyword.arg in AXIS_KEYWORDS:
             mark(keyword.value, "axis")
-        elif keyword.arg in DIAGONALS | CORRECTIONS or is_bool(keyword.value):
+        elif is_diagonal(node, keyword, reading) or keyword.arg in CORRECTIONS or is_bool(keyword.value):
             mark(keyword.value, "keyword")
     callee = reading.callee(node)
     if callee is not None and callee.receiver is None and callee.module is None:
@@ -435,6 +444,10 @@ def mark_call(node: ast.Call, reading: Reading, mark: Callable[[ast.AST | None, 
             mark(rest[position - 1] if position <= len(rest) else None, "axis")
 
 
+Bind = Callable[[str, Position, Iterable[str]], None]
+SIZE = "a size"
+
+
 def read_scope(owner: ast.AST) -> dict[str, Binding]:
     """The names a function (or the module) binds, in order, each with the marks of how it was made."""
     found: dict[str, Binding] = {}
@@ -460,25 +473,42 @@ def read_scope(owner: ast.AST) -> dict[str, Binding]:
             bind_target(node.target, node.iter, bind)
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
             bind_target(node.optional_vars, node.context_expr, bind)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in found:
-            pass
     return found
 
 
-def bind_target(target: ast.expr, value: ast.expr, bind: Callable[[str, Position, Iterable[str]], None]) -> None:
+def bind_target(target: ast.expr, value: ast.expr, bind: Bind) -> None:
+    # A name exists after the statement that makes it, so its position is the end of the value.
     if isinstance(target, ast.Name):
-        # A name exists after the statement that makes it, so its position is the end of the value.
-        bind(target.id, end(value), () if isinstance(value, ast.Name | ast.Constant) else (erase_names(value),))
+        bind(target.id, end(value), making(value))
     elif isinstance(target, ast.Tuple | ast.List):
         group = f"unpacked at {start(target)}"
         values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
         for index, element in enumerate(target.elts):
             name = element.value if isinstance(element, ast.Starred) else element
+            single = values[index] if len(values) == len(target.elts) else None
             if isinstance(name, ast.Name):
-                made = [erase_names(values[index])] if len(values) == len(target.elts) else []
+                made = making(single) if single else [SIZE] if is_size(value) else []
                 bind(name.id, end(value), [group, *made])
             elif isinstance(name, ast.Tuple | ast.List):
-                bind_target(name, value, bind)
+                bind_target(name, single or value, bind)
+
+
+def making(value: ast.expr) -> list[str]:
+    """Marks of how a value is made: names whose values share one are of a kind."""
+    if isinstance(value, ast.Name | ast.Constant):
+        return []
+    return [erase_names(value), *([SIZE] if is_size(value) else [])]
+
+
+def is_size(value: ast.expr) -> bool:
+    """Whether a value is `x.shape`, `x.shape[0]`, `x.size(0)` or `len(x)`."""
+    if isinstance(value, ast.Subscript):
+        return is_size(value.value)
+    if isinstance(value, ast.Call):
+        function = value.func
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+        return name in {"size", "len"}
+    return isinstance(value, ast.Attribute) and value.attr == "shape"
 
 
 def erase_names(node: ast.AST) -> str:
@@ -498,7 +528,7 @@ UNTOUCHED = (
     ast.JoinedStr,
     ast.pattern,
 )
-UNTOUCHED_FIELDS = frozenset({"annotation", "returns", "decorator_list", "bases", "type_params"})
+UNTOUCHED_FIELDS = words("annotation returns decorator_list bases type_params")
 
 
 def iter_children(node: ast.AST) -> Iterator[tuple[str, int | None, ast.AST]]:
@@ -594,9 +624,10 @@ def is_new_axis(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def is_literal(node: ast.AST, reading: Reading) -> bool:
+def is_literal(node: ast.AST) -> bool:
     """A constant, a signed number or an infinity."""
-    return isinstance(node, ast.Constant) or signed_number(node) is not None or infinity_sign(node) is not None
+    signed = signed_number(node) is not None or infinity_sign(node) is not None
+    return signed or isinstance(node, ast.Constant)
 
 
 def signed_number(node: ast.AST | None) -> Number | None:
@@ -621,7 +652,9 @@ def infinity_sign(node: ast.AST) -> int | None:
         owner = node.value.func if isinstance(node.value, ast.Call) else None
         if isinstance(owner, ast.Attribute) and owner.attr == "finfo" and node.attr in {"min", "max"}:
             return 1 if node.attr == "max" else -1
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return None
+    if node.func.id == "float" and node.args:
         text = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
         if isinstance(text, str) and text.strip().lower().lstrip("+-") in {"inf", "infinity"}:
             return -1 if text.strip().startswith("-") else 1
@@ -679,7 +712,7 @@ def swapped(items: Sequence[ast.expr], i: int, j: int) -> list[ast.expr]:
 
 
 def near_pairs(count: int) -> Iterator[tuple[int, int]]:
-    """All pairs of up to four things; of more, only those at most two apart, which keeps long lists bounded."""
+    """All pairs of up to four things; of more, those at most two apart, which keeps long lists bounded."""
     for i, j in itertools.combinations(range(count), 2):
         if count <= 4 or j - i <= 2:
             yield i, j
@@ -688,7 +721,9 @@ def near_pairs(count: int) -> Iterator[tuple[int, int]]:
 def with_item(node: ast.Subscript, position: int, item: ast.expr) -> ast.Subscript:
     items = index_items(node)
     items[position] = item
-    return altered(node, slice=items[0] if not isinstance(node.slice, ast.Tuple) else altered(node.slice, elts=items))
+    if isinstance(node.slice, ast.Tuple):
+        return altered(node, slice=altered(node.slice, elts=items))
+    return altered(node, slice=item)
 
 
 def renamed_call(node: ast.Call, name: str) -> ast.Call:
@@ -753,17 +788,46 @@ def mutate_arithmetic(node: ast.AST, reading: Reading) -> Iterator[Change]:
 
 
 def mutate_operands(node: ast.AST, reading: Reading) -> Iterator[Change]:
-    """The operands of a non-commutative operation change places."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, NON_COMMUTATIVE) and not is_text_operation(node):
-        new = altered(node, left=node.right, right=node.left)
-        yield change("swapped", node, new, operator_position(node, reading))
+    """The operands of a non-commutative operation change places; `q @ k.T` also becomes `k @ q.T`."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, NON_COMMUTATIVE) or is_text_operation(node):
+        return
+    at = operator_position(node, reading)
+    yield change("swapped", node, altered(node, left=node.right, right=node.left), at)
+    if isinstance(node.op, ast.MatMult):
+        inner = transposed_array(node.right, reading)
+        if inner is not None:
+            right = with_transposed(node.right, node.left, reading)
+            yield change("crossed", node, altered(node, left=inner, right=right), at)
+
+
+def transposed_array(node: ast.expr, reading: Reading) -> ast.expr | None:
+    """What `x.T`, `x.transpose(…)` or `swapaxes(x, …)` transposes."""
+    if isinstance(node, ast.Attribute) and node.attr in TRANSPOSED and reading.module_of(node.value) is None:
+        return node.value
+    called = reading.array_call(node)
+    return called[1] if called is not None and called[0] in TRANSPOSES else None
+
+
+def with_transposed(node: ast.expr, array: ast.expr, reading: Reading) -> ast.expr:
+    """The same transpose of another array."""
+    if isinstance(node, ast.Attribute):
+        return altered(node, value=array)
+    assert isinstance(node, ast.Call)
+    callee = reading.callee(node)
+    if callee is not None and callee.receiver is not None:
+        return altered(node, func=altered(node.func, value=array))
+    return altered(node, args=[array, *node.args[1:]])
 
 
 def mutate_term(node: ast.AST, reading: Reading) -> Iterator[Change]:
     """One side of a sum is lost: a residual, a bias, a mask, the maximum before an exponential."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and not is_text_operation(node):
+    if not isinstance(node, ast.BinOp | ast.AugAssign) or not isinstance(node.op, ast.Add | ast.Sub):
+        return
+    if is_text_operation(node):
+        return
+    if isinstance(node, ast.BinOp):
         yield from keep_sides(node, ("left", "right"), reading)
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub) and not is_text_operation(node):
+    else:
         new = ast.Assign([node.target], node.value, lineno=node.lineno)
         yield change("overwrite", node, new, operator_position(node, reading))
 
@@ -781,13 +845,13 @@ def keep_sides(node: ast.BinOp, sides: Iterable[str], reading: Reading) -> Itera
     for side in sides:
         kept = node.left if side == "left" else node.right
         # What is left of `i + 1` must not be a bare number: the constant family says that better.
-        if not is_literal(kept, reading):
+        if not is_literal(kept):
             yield change(side, node, kept, operator_position(node, reading))
 
 
 def mutate_negation(node: ast.AST, reading: Reading) -> Iterator[Change]:
     """`-x`, `~mask` and `not flag` lose their sign."""
-    if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.UAdd) and not is_literal(node, reading):
+    if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.UAdd) and not is_literal(node):
         yield change("dropped", node, node.operand)
 
 
@@ -811,7 +875,8 @@ def mutate_boolean(node: ast.AST, reading: Reading) -> Iterator[Change]:
         yield change(type(other).__name__.lower(), node, altered(node, op=other), at)
         for index in range(len(node.values)):
             values = [*node.values[:index], *node.values[index + 1 :]]
-            yield change(f"without-{index}", node, altered(node, values=values) if values[1:] else values[0], at)
+            new = altered(node, values=values) if values[1:] else values[0]
+            yield change(f"without-{index}", node, new, at)
     elif is_bool(node) and isinstance(node, ast.Constant) and reading.role(node) != "keyword":
         yield change("flipped", node, ast.Constant(not node.value))
     elif isinstance(node, ast.Call):
@@ -843,7 +908,8 @@ def number_variants(value: Number) -> Iterator[tuple[str, Number]]:
     if value:
         yield from (("0", kind(0)), ("sign", -value))
     if isinstance(value, float) and value:
-        yield from (("+1%", tidy(value * 1.01)), ("-1%", tidy(value * 0.99)), ("rounded", float(f"{value:.3g}")))
+        yield from (("+1%", tidy(value * 1.01)), ("-1%", tidy(value * 0.99)))
+        yield "rounded", float(f"{value:.3g}")
 
 
 def tidy(value: Number) -> Number:
@@ -858,13 +924,12 @@ def mutate_infinity(node: ast.AST, reading: Reading) -> Iterator[Change]:
         return
     yield change("finite", node, number_literal(sign * 1e9))
     yield change("0", node, ast.Constant(0.0))
-    positive = isinstance(node, ast.UnaryOp)
     if isinstance(node, ast.UnaryOp):
         yield change("sign", node, node.operand)
     elif isinstance(node, ast.Call):
         yield change("sign", node, altered(node, args=[ast.Constant("inf" if sign < 0 else "-inf")]))
-    elif not positive:
-        yield change("sign", node, ast.UnaryOp(ast.USub(), node))  # type: ignore[arg-type]
+    elif isinstance(node, ast.expr):
+        yield change("sign", node, ast.UnaryOp(ast.USub(), node))
 
 
 # --- the families: axes and keyword arguments ---------------------------------------------------------
@@ -904,75 +969,93 @@ def axis_partners(node: ast.AST, reading: Reading) -> list[Number]:
     return [other for other in values if other is not None]
 
 
-DIAGONALS = frozenset({"diagonal", "k", "offset"})
-CORRECTIONS = frozenset({"correction", "ddof"})
-WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+DIAGONALS = words("diagonal k offset")
+DIAGONAL_CALLS = words("triu tril tri eye diag diagonal triu_indices tril_indices diag_embed")
+CORRECTIONS = words("correction ddof")
+WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "approximate": {"tanh": "none", "none": "tanh"},
-        "indexing": {"ij": "xy", "xy": "ij"},
-        "reduction": {"mean": "sum", "sum": "mean", "none": "mean"},
-        "side": {"left": "right", "right": "left"},
+        "approximate": {"tanh": ("none",), "none": ("tanh",)},
+        "indexing": {"ij": ("xy",), "xy": ("ij",)},
+        "reduction": {"mean": ("sum",), "sum": ("mean",), "none": ("mean",)},
+        "side": {"left": ("right",), "right": ("left",)},
     }
 )
-DEFAULTS: Mapping[str, object] = MappingProxyType({"keepdim": False, "keepdims": False, "axis": None, "dim": None})
-"""Keyword arguments whose removal changes nothing, because they repeat the default."""
+SWITCHES = words("keepdim keepdims unbiased")
+"""Keyword arguments with two values, one of them the default: to drop one is nothing, or is to flip it."""
 
 
 def mutate_keyword(node: ast.AST, reading: Reading) -> Iterator[Change]:
-    """keepdim, unbiased, correction, diagonal, approximate and the like: changed, dropped, or no longer default."""
+    """keepdim, unbiased, correction, diagonal, approximate and the like: changed, dropped, or added."""
     if not isinstance(node, ast.Call):
         return
     for index, keyword in enumerate(node.keywords):
         if keyword.arg is None:
             continue
-        for variant, value in keyword_values(keyword.arg, keyword.value):
-            new = altered(keyword, value=value)
-            keywords = [*node.keywords[:index], new, *node.keywords[index + 1 :]]
-            yield change(f"{keyword.arg}={variant}", node, altered(node, keywords=keywords), start(keyword))
+        at = start(keyword)
+        others = [*node.keywords[:index], *node.keywords[index + 1 :]]
+        for variant, value in keyword_values(node, keyword, reading):
+            keywords = [*node.keywords[:index], altered(keyword, value=value), *node.keywords[index + 1 :]]
+            yield change(f"{keyword.arg}={variant}", node, altered(node, keywords=keywords), at)
+        if keyword.arg in {"axis", "dim"}:
+            others = keywords_of_whole(others, reading)
         if is_droppable(node, keyword, reading):
-            keywords = [*node.keywords[:index], *node.keywords[index + 1 :]]
-            yield change(f"without-{keyword.arg}", node, altered(node, keywords=keywords), start(keyword))
-    yield from add_keyword(node, reading)
+            yield change(f"without-{keyword.arg}", node, altered(node, keywords=others), at)
+    yield from mutate_defaults(node, reading)
 
 
-def keyword_values(name: str, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+def keywords_of_whole(keywords: list[ast.keyword], reading: Reading) -> list[ast.keyword]:
+    """What may stay when the axis of a reduction goes: torch refuses `keepdim` without `dim`."""
+    return [k for k in keywords if k.arg != "keepdim" or reading.alias("torch") is None]
+
+
+def keyword_values(node: ast.Call, keyword: ast.keyword, reading: Reading) -> Iterator[tuple[str, ast.expr]]:
+    name, value = keyword.arg or "", keyword.value
     if isinstance(value, ast.Constant) and isinstance(value.value, bool):
         yield str(not value.value), ast.Constant(not value.value)
-    elif name in DIAGONALS:
+    elif is_diagonal(node, keyword, reading):
         yield "+1", offset(value, 1)
         yield "-1", offset(value, -1)
     elif name in CORRECTIONS:
         for correction in (0, 1):
             if signed_number(value) != correction:
                 yield str(correction), ast.Constant(correction)
-    elif isinstance(value, ast.Constant) and value.value in WORDS.get(name, {}):
-        word = WORDS[name][value.value]  # type: ignore[index]
-        yield word, ast.Constant(word)
+    elif isinstance(value, ast.Constant) and isinstance(value.value, str) and name in WORDS:
+        for word in WORDS[name].get(value.value, ()):
+            yield word, ast.Constant(word)
+
+
+def is_diagonal(node: ast.Call, keyword: ast.keyword, reading: Reading) -> bool:
+    """Whether a keyword argument numbers a diagonal; `k` alone may be anything, keys for one."""
+    callee = reading.callee(node)
+    return keyword.arg in DIAGONALS and callee is not None and callee.name in DIAGONAL_CALLS
 
 
 def is_droppable(node: ast.Call, keyword: ast.keyword, reading: Reading) -> bool:
-    if isinstance(keyword.value, ast.Constant) and DEFAULTS.get(keyword.arg or "", ...) is keyword.value.value:
+    if keyword.arg in SWITCHES and is_bool(keyword.value):
         return False
     if isinstance(node.func, ast.Name) and node.func.id in reading.functions:
         arguments = reading.functions[node.func.id].args
         positional = [a.arg for a in [*arguments.posonlyargs, *arguments.args]]
         required = positional[: len(positional) - len(arguments.defaults)]
-        required += [a.arg for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is None]
-        return keyword.arg not in required
+        only = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        return keyword.arg not in {*required, *(a.arg for a, default in only if default is None)}
     return True
 
 
-def add_keyword(node: ast.Call, reading: Reading) -> Iterator[Change]:
-    """What a call leaves at its default, given another value; and a diagonal given by position."""
+def mutate_defaults(node: ast.Call, reading: Reading) -> Iterator[Change]:
+    """What a call leaves at its default, given another value; an axis or a diagonal given by position."""
     called = reading.array_call(node)
     if called is None:
         return
     name, _, rest = called
     named = {keyword.arg for keyword in node.keywords}
     at = call_position(node)
+    kept = node.args[: len(node.args) - len(rest)]
+    if name in REDUCTIONS and rest and reading.role(rest[0]) == "axis":
+        keywords = keywords_of_whole(node.keywords, reading)
+        yield change("without-axis", node, altered(node, args=kept, keywords=keywords), at)
     if name in {"triu", "tril"} and not named & DIAGONALS:
         old: ast.expr = rest[0] if rest else ast.Constant(0)
-        kept = node.args[: len(node.args) - len(rest)]
         for variant, step in (("+1", 1), ("-1", -1)):
             yield change(f"diagonal={variant}", node, altered(node, args=[*kept, offset(old, step)]), at)
     elif name in {"var", "std", "var_mean", "std_mean"} and not named & {"unbiased", *CORRECTIONS}:
@@ -1004,12 +1087,12 @@ TWINS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )  # fmt: skip
 ACTIVATIONS = ("relu", "gelu", "silu")
-OF_MATH = frozenset({"sin", "cos", "exp", "log", "floor", "ceil"})
-BUILTIN_TWINS = frozenset({"max", "min", "any", "all"})
+OF_MATH = words("sin cos exp log floor ceil")
+BUILTIN_TWINS = words("max min any all")
 
 
 def mutate_call(node: ast.AST, reading: Reading) -> Iterator[Change]:
-    """The neighbour of a function: sum for mean, min for max, tril for triu, silu for gelu, tile for repeat."""
+    """The neighbour of a function: sum for mean, min for max, tril for triu, silu for gelu."""
     callee = reading.callee(node)
     if callee is None or not isinstance(node, ast.Call):
         return
@@ -1023,14 +1106,15 @@ def call_twins(node: ast.Call, callee: Callee, reading: Reading) -> Iterator[str
     if receiver is None and module is None:
         if name in reading.functions:
             arity = len(parameters_of(name, reading))
-            yield from (o for o in reading.functions if o != name and len(parameters_of(o, reading)) == arity > 0)
+            others = (other for other in reading.functions if other != name)
+            yield from (other for other in others if len(parameters_of(other, reading)) == arity > 0)
         elif name in BUILTIN_TWINS:
             yield from TWINS[name]
     elif isinstance(node.func, ast.Name):
         return  # imported by name: its twin is not
     elif name in ACTIVATIONS and module == "torch.nn.functional":
         yield from (other for other in ACTIVATIONS if other != name)
-    elif name in {"sigmoid", "tanh"} and module != "math":
+    elif name in {"sigmoid", "tanh"} and (module or "torch").startswith("torch"):
         yield "tanh" if name == "sigmoid" else "sigmoid"
     elif module != "math" or name in OF_MATH:
         yield from TWINS.get(name, ())
@@ -1053,21 +1137,21 @@ def tile_for_repeat(node: ast.Call, reading: Reading) -> Iterator[Change]:
     yield change("tiled", node, ast.Call(join, [copies, axis[0]], []), call_position(node))
 
 
-CASTS = frozenset("long int short float double half bfloat16 bool to type type_as astype".split())
-KEPT_CALLS = frozenset(
+CASTS = words("long int short float double half bfloat16 bool to type type_as astype")
+KEPT_CALLS = words(
     # No value changes without these, or nothing that could stand in their place is left.
     "contiguous ascontiguousarray asarray as_tensor array tensor from_numpy numpy requires_grad_ item tolist "
-    "cpu cuda zeros ones full empty arange linspace eye tri rand randn default_rng finfo iinfo items keys "
-    "values append extend pop split chunk unbind nonzero size dim numel ndim element_size new_zeros new_ones "
-    "new_full new_empty zeros_like ones_like full_like empty_like triu_indices tril_indices no_grad "
-    "enable_grad inference_mode set_grad_enabled topk backward format join broadcast_tensors meshgrid "
-    "shape max_pool1d Generator manual_seed is_floating_point expand expand_as view reshape einsum "
-    "arange_like result_type promote_types isscalar dtype seed copy_".split()
+    "cpu cuda zeros ones full empty arange linspace eye tri rand randn normal uniform integers default_rng "
+    "new_zeros new_ones new_full new_empty zeros_like ones_like full_like empty_like triu_indices "
+    "tril_indices meshgrid finfo iinfo items keys values append extend pop split chunk unbind nonzero topk "
+    "size dim numel element_size is_floating_point result_type promote_types expand expand_as view reshape "
+    "einsum broadcast_tensors no_grad enable_grad inference_mode set_grad_enabled backward copy_ format join"
 )
-MASKINGS = frozenset({"masked_fill", "masked_fill_", "clamp", "clip", "roll", "dropout", "nan_to_num"})
-BUILTINS = frozenset(
-    "abs all any bool dict enumerate filter float format frozenset getattr hasattr int isinstance iter len list "
-    "map max min next object open print range repr reversed round set sorted str sum super tuple type zip".split()
+MASKINGS = words("masked_fill masked_fill_ clamp clip roll dropout nan_to_num")
+BUILTINS = words(
+    "all any bool dict enumerate filter float format frozenset getattr hasattr int isinstance iter len "
+    "list map max min next object open print range repr reversed round set sorted str sum super tuple "
+    "type zip"
 )
 
 
@@ -1079,15 +1163,20 @@ def mutate_dropped_call(node: ast.AST, reading: Reading) -> Iterator[Change]:
     name, module, receiver = callee
     if name in KEPT_CALLS | TRANSPOSES or (receiver is not None and name in CASTS):
         return
-    if receiver is None and module is None and (name in BUILTINS or name[:1].isupper()) and name != "abs":
+    if receiver is None and module is None and (name in BUILTINS or name[:1].isupper()):
         return
     arguments = node.args if receiver is None else [receiver, *node.args]
-    if not arguments or isinstance(arguments[0], ast.Starred) or is_literal(arguments[0], reading):
+    if not arguments or isinstance(arguments[0], ast.Starred) or is_literal(arguments[0]):
         return
-    further = arguments[1:]
-    scalars = {i for i, p in enumerate(parameters_of(name, reading)) if is_scalar_annotation(p.annotation)}
-    if name in MASKINGS or all(is_literal(a, reading) or i in scalars for i, a in enumerate(further, start=1)):
+    scalars = scalar_parameters(node, reading)
+    if name in MASKINGS or all(is_literal(a) or i in scalars for i, a in enumerate(arguments) if i):
         yield change(name, node, arguments[0], call_position(node))
+
+
+def scalar_parameters(node: ast.Call, reading: Reading) -> set[int]:
+    """The positions of a call to a function of the file that are annotated as plain numbers."""
+    parameters = parameters_of(node.func.id, reading) if isinstance(node.func, ast.Name) else []
+    return {i for i, parameter in enumerate(parameters) if is_scalar_annotation(parameter.annotation)}
 
 
 def is_scalar_annotation(node: ast.AST | None) -> bool:
@@ -1095,27 +1184,36 @@ def is_scalar_annotation(node: ast.AST | None) -> bool:
 
 
 def mutate_transpose(node: ast.AST, reading: Reading) -> Iterator[Change]:
-    """A transpose is lost; or a view goes straight to the transposed sizes, which mixes the elements up."""
-    if isinstance(node, ast.Attribute) and node.attr in {"T", "mT", "H", "mH"} and isinstance(node.ctx, ast.Load):
-        if reading.module_of(node.value) is None:
-            line, column = end(node)
-            yield change("dropped", node, node.value, (line, column - len(node.attr)))
+    """A transpose is lost."""
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        (line, column), width = end(node), len(node.attr)
+        at = (line, column - width)
+    elif isinstance(node, ast.Call):
+        at = call_position(node)
+    else:
         return
+    array = transposed_array(node, reading)
+    if array is not None:
+        yield change("dropped", node, array, at)
+
+
+def mutate_view(node: ast.AST, reading: Reading) -> Iterator[Change]:
+    """A view goes straight to the sizes that a view and a transpose give: the right shape, mixed up."""
     called = reading.array_call(node)
     if called is None or called[0] not in TRANSPOSES or not isinstance(node, ast.Call):
         return
-    name, array, rest = called
-    yield change("dropped", node, array, call_position(node))
-    inner = reading.array_call(array)
-    if inner is None or inner[0] not in {"view", "reshape"} or not isinstance(array, ast.Call):
+    name, view, axes = called
+    inner = reading.array_call(view)
+    if inner is None or inner[0] not in {"view", "reshape"} or not isinstance(view, ast.Call):
         return
-    sizes = unpack_sequence(inner[2])
-    order = axis_order(name, [signed_number(a) for a in unpack_sequence(rest)], len(sizes))
-    if order is not None and len(sizes) > 1:
+    shape = inner[2]
+    sizes = unpack_sequence(shape)
+    order = axis_order(name, [signed_number(axis) for axis in unpack_sequence(axes)], len(sizes))
+    if order is not None:
         moved = [sizes[axis] for axis in order]
-        kept = array.args[: len(array.args) - len(inner[2])]
-        shape = moved if len(inner[2]) == len(sizes) else [altered(inner[2][0], elts=moved)]
-        yield change("view-instead", node, altered(array, args=[*kept, *shape]), call_position(node))
+        new = moved if len(shape) == len(sizes) else [altered(shape[0], elts=moved)]
+        kept = view.args[: len(view.args) - len(shape)]
+        yield change("instead", node, altered(view, args=[*kept, *new]), call_position(node))
 
 
 def unpack_sequence(arguments: Sequence[ast.expr]) -> list[ast.expr]:
@@ -1140,9 +1238,9 @@ def axis_order(name: str, axes: Sequence[Number | None], rank: int) -> list[int]
     return None
 
 
-SYMMETRIC_CALLS = frozenset(
-    "maximum minimum max min logical_and logical_or logical_xor add multiply mul swapaxes swapdims isinstance "
-    "getattr hasattr equal allclose isclose range promote_types result_type print".split()
+SYMMETRIC_CALLS = words(
+    "maximum minimum max min logical_and logical_or logical_xor add multiply mul swapaxes swapdims "
+    "isinstance getattr hasattr equal allclose isclose range promote_types result_type print"
 )
 
 
@@ -1156,9 +1254,10 @@ def mutate_arguments(node: ast.AST, reading: Reading) -> Iterator[Change]:
         return
     if any(isinstance(argument, ast.Starred) for argument in node.args):
         return
+    scalars = scalar_parameters(node, reading)
     for i, j in near_pairs(len(node.args)):
-        one_literal = is_literal(node.args[i], reading) != is_literal(node.args[j], reading)
-        if not one_literal or (callee.name == "where" and i == 1):
+        mixed = is_literal(node.args[i]) != is_literal(node.args[j]) or (i in scalars) != (j in scalars)
+        if not mixed or (callee.name == "where" and i == 1):
             new = altered(node, args=swapped(node.args, i, j))
             yield change(f"{i}-{j}", node, new, call_position(node))
 
@@ -1180,8 +1279,9 @@ def mutate_einsum(node: ast.AST, reading: Reading) -> Iterator[Change]:
 
 OTHER_DTYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "float64": ("float32", "float16"), "double": ("float32", "float16"), "float32": ("float64", "float16"),
-        "float16": ("float32",), "int64": ("int16",), "long": ("int16",), "int32": ("int16",),
+        "float64": ("float32", "float16"), "double": ("float32", "float16"),
+        "float32": ("float64", "float16"), "float16": ("float32",), "int64": ("int16",),
+        "long": ("int16",), "int32": ("int16",),
     }
 )  # fmt: skip
 
@@ -1201,12 +1301,27 @@ def mutate_cast(node: ast.AST, reading: Reading) -> Iterator[Change]:
         if stands_for_dtype(node, reading):
             for dtype in ("float32", "float16"):
                 yield change(dtype, node, ast.Attribute(alias, dtype, ast.Load()))
-    elif isinstance(node, ast.Return) and node.value is not None and alias is not None:
-        if isinstance(node.value, ast.BinOp | ast.Call | ast.Name | ast.Subscript | ast.UnaryOp | ast.Attribute):
-            for method, dtype in (("float", "float32"), ("half", "float16")):
-                called = ast.Attribute(node.value, method if package == "torch" else "astype", ast.Load())
-                named: list[ast.expr] = [] if package == "torch" else [ast.Attribute(alias, dtype, ast.Load())]
-                yield change(f"to-{dtype}", node, altered(node, value=ast.Call(called, named, [])))
+    elif isinstance(node, ast.Return) and isinstance(node.value, ARRAYS) and alias is not None:
+        # torch refuses to multiply what a function within the file would then return.
+        function = function_of(node, reading)
+        if package == "torch" and function is not None and function.name in reading.called:
+            return
+        for method, dtype in (("float", "float32"), ("half", "float16")):
+            called = ast.Attribute(node.value, method if package == "torch" else "astype", ast.Load())
+            named: list[ast.expr] = [ast.Attribute(alias, dtype, ast.Load())] if package == "numpy" else []
+            yield change(f"to-{dtype}", node, altered(node, value=ast.Call(called, named, [])))
+
+
+ARRAYS = (ast.BinOp, ast.Call, ast.Name, ast.Subscript, ast.UnaryOp, ast.Attribute)
+"""The forms of a returned expression that may be an array."""
+
+
+def function_of(node: ast.AST, reading: Reading) -> ast.FunctionDef | None:
+    """The innermost function that holds `node`."""
+    at = reading.parent(node)
+    while at is not None and not isinstance(at, ast.FunctionDef):
+        at = reading.parent(at)
+    return at
 
 
 def stands_for_dtype(node: ast.AST, reading: Reading) -> bool:
@@ -1222,28 +1337,54 @@ def stands_for_dtype(node: ast.AST, reading: Reading) -> bool:
 
 
 def mutate_slice(node: ast.AST, reading: Reading) -> Iterator[Change]:
-    """Both ends of a slice off by one, of the other sign, or open; its step lost."""
+    """Both ends of a slice off by one, of the other sign, or open; the slice shifted; its step lost."""
     if not isinstance(node, ast.Subscript):
         return
+    parent = reading.parent(node)
+    unpacked = isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Tuple | ast.List)
     for position, item in enumerate(index_items(node)):
-        if isinstance(item, ast.Slice) and not is_full_slice(item):
-            for variant, new in slice_variants(item):
-                yield change(variant, node, with_item(node, position, new), start(item))
+        if not isinstance(item, ast.Slice) or is_full_slice(item):
+            continue
+        changes = [*shifted_slices(item, open_too=unpacked)]
+        if not unpacked or isinstance(node.slice, ast.Tuple):
+            changes += slice_variants(item)
+        for variant, new in changes:
+            yield change(variant, node, with_item(node, position, new), start(item))
+
+
+def shifted_slices(item: ast.Slice, *, open_too: bool) -> Iterator[tuple[str, ast.Slice]]:
+    """A slice of the same length one place on or back; `[:n]` becomes `[1:n + 1]` only with `open_too`."""
+    if item.upper is None or item.step is not None or (item.lower is None and not open_too):
+        return
+    lower = item.lower or ast.Constant(0)
+    for delta in (1, -1):
+        bounds = [offset(lower, delta), offset(item.upper, delta)]
+        crossed = [
+            is_negative(old) != is_negative(new) for old, new in zip((lower, item.upper), bounds, strict=True)
+        ]
+        if not any(crossed):
+            yield f"shifted{delta:+d}", altered(item, lower=bounds[0], upper=bounds[1])
+
+
+def is_negative(node: ast.expr) -> bool:
+    value = signed_number(node)
+    return value is not None and value < 0
 
 
 def slice_variants(item: ast.Slice) -> Iterator[tuple[str, ast.Slice]]:
     step = signed_number(item.step)
     if item.step is not None and step != 1:
-        yield "step-dropped", altered(item, step=None)
+        yield "step-open", altered(item, step=None)
     if step is not None and step < 0:
         return
     for name, bound, closed in (("lower", item.lower, 1), ("upper", item.upper, -1)):
         if bound is None:
             yield f"{name}{closed:+d}", altered(item, **{name: number_literal(closed)})
             continue
+        value = signed_number(bound)
         for delta in (1, -1):
             # An end that becomes 0 is an open end (or an empty slice); "open" below stands for it.
-            if (value := signed_number(bound)) is None or value + delta != 0:
+            if value is None or value + delta != 0:
                 yield f"{name}{delta:+d}", altered(item, **{name: offset(bound, delta)})
         if isinstance(bound, ast.UnaryOp) and isinstance(bound.op, ast.USub):
             yield f"{name}-sign", altered(item, **{name: bound.operand})
@@ -1263,8 +1404,8 @@ def mutate_index(node: ast.AST, reading: Reading) -> Iterator[Change]:
             for delta in (1, -1):
                 yield change(f"{delta:+d}", node, with_item(node, position, offset(item, delta)), start(item))
         if position + 1 < len(items) and isinstance(node.slice, ast.Tuple):
-            following = items[position + 1]
-            if is_new_axis(item) != is_new_axis(following) and (is_full_slice(item) or is_full_slice(following)):
+            pair = (item, items[position + 1])
+            if any(map(is_new_axis, pair)) and any(map(is_full_slice, pair)):
                 moved = altered(node.slice, elts=swapped(items, position, position + 1))
                 yield change("axis-moved", node, altered(node, slice=moved), start(item))
 
@@ -1285,21 +1426,22 @@ def mutate_range(node: ast.AST, reading: Reading) -> Iterator[Change]:
     if callee is None or not isinstance(node, ast.Call) or not node.args:
         return
     arguments = list(node.args)
+    first, stop = (None, 0) if len(arguments) == 1 else (0, 1)
+
+    def moved(steps: Mapping[int | None, int]) -> list[ast.expr]:
+        return [offset(a, steps[i]) if i in steps else a for i, a in enumerate(arguments)]
+
     if callee.name == "arange" and callee.module is not None:
-        first = [ast.Constant(1)] if len(arguments) == 1 else [offset(arguments[0], 1)]
-        last = [offset(arguments[-1 if len(arguments) == 1 else 1], 1)]
-        yield change("shifted", node, altered(node, args=[*first, *last, *arguments[2:]]), call_position(node))
+        new = [*([ast.Constant(1)] if first is None else []), *moved({first: 1, stop: 1})]
+        yield change("shifted", node, altered(node, args=new), call_position(node))
     elif callee.name == "range" and callee.module is None and callee.receiver is None:
-        stop = 0 if len(arguments) == 1 else 1
-        for delta in (1, -1):
-            new = [offset(a, delta) if i == stop else a for i, a in enumerate(arguments)]
-            yield change(f"stop{delta:+d}", node, altered(node, args=new))
-        if stop == 0:
+        yield change("stop+1", node, altered(node, args=moved({stop: 1})))
+        yield change("stop-1", node, altered(node, args=moved({stop: -1})))
+        if first is None:
             yield change("start+1", node, altered(node, args=[ast.Constant(1), *arguments]))
-        for delta in (1, -1) if stop else ():
-            yield change(
-                f"start{delta:+d}", node, altered(node, args=[offset(arguments[0], delta), *arguments[1:]])
-            )
+        else:
+            yield change("start+1", node, altered(node, args=moved({first: 1})))
+            yield change("start-1", node, altered(node, args=moved({first: -1})))
 
 
 # --- the families: statements and control -------------------------------------------------------------
@@ -1338,7 +1480,7 @@ def mutate_conditional(node: ast.AST, reading: Reading) -> Iterator[Change]:
         callee = reading.callee(node)
         if callee and callee.name == "where" and callee.module and len(node.args) == 3:
             for variant, kept in (("always", node.args[1]), ("never", node.args[2])):
-                if not is_literal(kept, reading):
+                if not is_literal(kept):
                     yield change(variant, node, kept)
 
 
@@ -1450,12 +1592,9 @@ def mutate_inplace(node: ast.AST, reading: Reading) -> Iterator[Change]:
         return
     target, left = node.targets[0], node.value.left
     if isinstance(target, ast.Name) and isinstance(left, ast.Name) and target.id == left.id:
-        owner: ast.AST | None = node
-        while owner is not None and not isinstance(owner, ast.FunctionDef):
-            owner = reading.parent(owner)
-        if owner is not None and target.id in {a.arg for a in owner.args.args}:
-            new = ast.AugAssign(target, node.value.op, node.value.right)
-            yield change("augmented", node, new)
+        function = function_of(node, reading)
+        if function is not None and target.id in {parameter.arg for parameter in function.args.args}:
+            yield change("augmented", node, ast.AugAssign(target, node.value.op, node.value.right))
 
 
 KIN_LIMIT = 2
@@ -1464,8 +1603,8 @@ KIN_LIMIT = 2
 def mutate_variable(node: ast.AST, reading: Reading) -> Iterator[Change]:
     """One use of a name becomes a name of its kind: k for q, enc for dec, tgt_ids for src_ids.
 
-    Of one kind are names that were unpacked together or made by expressions of one form, then those that
-    share a first or last word (`w_q`, `w_k`), then single letters. At most `KIN_LIMIT` per use, the nearest.
+    Each use gets the `KIN_LIMIT` nearest names of the nearest kind, and the nearest of kind 1 where there
+    is one: `w_q_self` for `w_q_cross`, which has relatives enough among those it was unpacked with.
     """
     if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
         return
@@ -1476,26 +1615,34 @@ def mutate_variable(node: ast.AST, reading: Reading) -> Iterator[Change]:
     own = scope.get(node.id)
     if own is None or not reading.exists(node.id, node):
         return
-    ranked = sorted(
-        (rank, abs(binding.order - own.order), binding.order, name)
-        for name, binding in scope.items()
-        if name != node.id and reading.exists(name, node)
-        and (rank := kinship(node.id, own, name, binding)) is not None
-    )  # fmt: skip
-    for *_, name in ranked[:KIN_LIMIT]:
-        yield change(name, node, ast.Name(name, ast.Load()))
+    ranked: dict[int, list[tuple[int, int, str]]] = {}
+    for name, binding in scope.items():
+        kind = kinship(node.id, own, name, binding)
+        if kind is not None and reading.exists(name, node):
+            ranked.setdefault(kind, []).append((abs(binding.order - own.order), binding.order, name))
+    nearest = min(ranked, default=None)
+    for kind, names in sorted(ranked.items()):
+        limit = KIN_LIMIT if kind == nearest else 1 if kind == 1 else 0
+        for _, _, name in sorted(names)[:limit]:
+            yield change(name, node, ast.Name(name, ast.Load()))
 
 
 def kinship(name: str, binding: Binding, other: str, other_binding: Binding) -> int | None:
-    """How near two names are: 0 the nearest, None not at all."""
+    """Of what kind the likeness of two names is, 0 the nearest; None where there is none.
+
+    0: unpacked together, or made by expressions of one form. 1: all words but one the same, the last among
+    them or two of three. 2: the first of two words the same. 3: two single letters. A size (`n = x.shape[0]`)
+    is like nothing but a size.
+    """
+    if name == other or (SIZE in binding.kin) != (SIZE in other_binding.kin):
+        return None
     if binding.kin & other_binding.kin:
         return 0
-    words, other_words = name.split("_"), other.split("_")
-    if len(words) > 1 < len(other_words) and (words[0] == other_words[0] or words[-1] == other_words[-1]):
-        return 1
-    if len(name) == len(other) == 1 and name.islower() == other.islower():
-        return 2
-    return None
+    parts, other_parts = name.split("_"), other.split("_")
+    same = [a == b for a, b in zip(parts, other_parts, strict=False)]
+    if len(parts) == len(other_parts) > 1 and same.count(False) == 1:
+        return 1 if same[-1] or len(same) > 2 else 2
+    return 3 if len(name) == len(other) == 1 and name.islower() == other.islower() else None
 
 
 Family = Callable[[ast.AST, Reading], Iterator[Change]]
@@ -1516,6 +1663,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "call": mutate_call,
         "dropped_call": mutate_dropped_call,
         "transpose": mutate_transpose,
+        "view": mutate_view,
         "arguments": mutate_arguments,
         "einsum": mutate_einsum,
         "cast": mutate_cast,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 
 SUPPORTED = sys.platform == "linux"
@@ -32,7 +33,7 @@ MS_PRIVATE = 1 << 18
 MNT_DETACH = 2
 
 _MOUNT_SETATTR = 442  # the same number on every architecture, as for every call added since Linux 5.1
-_AT_FDCWD = -100
+_AT_FDCWD = (1 << 64) - 100
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 1
 _MOUNT_ATTR_NOSUID = 2
@@ -53,6 +54,11 @@ def prctl(option: int, *arguments: int) -> int:
     """prctl(2). The kernel insists on zeros for the arguments that an option does not use."""
     padded = (*arguments, 0, 0, 0, 0)[:4]
     return _checked(_function("prctl")(ctypes.c_int(option), *map(ctypes.c_ulong, padded)))
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that forked it ends; a later change of user undoes it."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def unshare(flags: int) -> None:
@@ -76,15 +82,15 @@ def pivot_root(new: str, old: str) -> None:
     _checked(_function("pivot_root")(os.fsencode(new), os.fsencode(old)))
 
 
-def freeze_mounts(path: str) -> None:
-    """Make every mount at and below ``path`` read-only and blind to set-user-id bits (mount_setattr(2))."""
+def freeze_mounts(path: str, *, below: bool) -> None:
+    """Make the mount at ``path`` (and those ``below`` it) read-only, set-user-id bits ignored; mount_setattr(2)."""
     attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID, 0, 0, 0)
     name = ctypes.create_string_buffer(os.fsencode(path))
     syscall(
         _MOUNT_SETATTR,
-        _AT_FDCWD & 0xFFFFFFFFFFFFFFFF,
+        _AT_FDCWD,
         ctypes.addressof(name),
-        _AT_RECURSIVE,
+        _AT_RECURSIVE if below else 0,
         ctypes.addressof(attributes),
         ctypes.sizeof(attributes),
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -146,7 +145,7 @@ _X32 = 0x40000000
 
 def architecture() -> Architecture | None:
     """The table for this interpreter, or None: an unknown machine, or a 32-bit interpreter on a 64-bit kernel."""
-    return ARCHITECTURES.get(platform.machine()) if struct.calcsize("P") == 8 else None
+    return ARCHITECTURES.get(_machine()) if struct.calcsize("P") == 8 else None
 
 
 def program(machine: Architecture, pid: int, *, scratch: bool, read_only: bool) -> bytes:
@@ -217,5 +216,9 @@ def _instruction(code: int, operand: int, if_true: int = 0, if_false: int = 0) -
     return struct.pack("=HBBI", code, if_true, if_false, operand)
 
 
+def _machine() -> str:
+    return os.uname().machine if linux.SUPPORTED else ""
+
+
 def describe_machine() -> str:
-    return f"{platform.machine() or os.name} ({struct.calcsize('P') * 8}-bit)"
+    return f"{_machine() or os.name}, {struct.calcsize('P') * 8} bits"

@@ -94,7 +94,7 @@ def load(library: Library, name: str) -> Exercise:
             f"grade {close[0]}" if close else "grade",
         )
     folder = folders[name]
-    return read_exercise(folder, library.reference, known=set(folders))
+    return read_exercise(folder, library.reference)
 
 
 def read_exercise(folder: Path, reference: Path | None, known: Iterable[str] = ()) -> Exercise:

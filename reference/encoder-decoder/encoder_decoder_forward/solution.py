@@ -1,8 +1,10 @@
 """Reference for `encoder_decoder_forward`: a post-norm encoder-decoder Transformer, forward pass only.
 
-Sources. Vaswani et al., "Attention Is All You Need" (2017): section 3.1 (order of the sublayers, residual first and norm after it),
-3.2.1 (scaled dot-product attention), 3.2.2 (heads), 3.2.3 (what each attention reads). Ba et al., "Layer Normalization" (2016),
-section 3. Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016), section 2 (the tanh approximation).
+Sources:
+- Vaswani et al., "Attention Is All You Need" (2017): section 3.1 (the sublayers and their norm), 3.2.1
+  (scaled dot-product attention), 3.2.2 (heads), 3.2.3 (what each attention reads), 3.3 (feed-forward).
+- Ba et al., "Layer Normalization" (2016): section 3.
+- Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016): section 2, the approximation by tanh.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ def embed(ids: Tensor, table: Tensor, positions: Tensor) -> Tensor:
 
 
 def layer_norm(x: Tensor) -> Tensor:
-    """(N, T, d) -> (N, T, d): Ba et al., section 3, over the d features; population variance, no scale, no bias."""
+    """(N, T, d) -> (N, T, d): Ba et al., section 3, over the d features, without their scale and bias."""
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
     variance = centred.square().mean(dim=-1, keepdim=True)
@@ -33,14 +35,14 @@ def gelu(u: Tensor) -> Tensor:
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """(N, heads, T, S) -> (N, heads, T, S): weights over the last axis, the keys; each row's largest score is taken off first."""
+    """(N, heads, T, S) -> the same: weights over the last axis, the keys, stable by each row's maximum."""
     largest = scores.amax(dim=-1, keepdim=True)
     weights = torch.exp(scores - largest)
     return weights / weights.sum(dim=-1, keepdim=True)
 
 
 def hide_later_keys(scores: Tensor) -> Tensor:
-    """(N, heads, T, T) -> (N, heads, T, T): -inf where the key comes after the query (Vaswani et al., section 3.2.3)."""
+    """(N, heads, T, T) -> the same: -inf where the key is later than the query (Vaswani et al., 3.2.3)."""
     length = scores.shape[-1]
     later = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(diagonal=1)
     return scores.masked_fill(later, -math.inf)
@@ -58,11 +60,11 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def attend(x: Tensor, memory: Tensor, weights: Tensor, num_heads: int, causal: bool) -> Tensor:
-    """Multi-head attention (Vaswani et al., sections 3.2.1 and 3.2.2) with queries from x, keys and values from memory.
+    """Multi-head attention (Vaswani et al., 3.2.1, 3.2.2): queries from x, keys and values from memory.
 
     x (N, T, d), memory (N, S, d), weights (4, d, d) = [w_q, w_k, w_v, w_o] -> (N, T, d).
     """
-    w_q, w_k, w_v, w_o = weights
+    w_q, w_k, w_v, w_o = weights.unbind()
     q = split_heads(x @ w_q, num_heads)
     k = split_heads(memory @ w_k, num_heads)
     v = split_heads(memory @ w_v, num_heads)
@@ -75,7 +77,7 @@ def attend(x: Tensor, memory: Tensor, weights: Tensor, num_heads: int, causal: b
 
 
 def feed_forward(x: Tensor, w_mlp1: Tensor, w_mlp2: Tensor) -> Tensor:
-    """(N, T, d), (d, d), (d, d) -> (N, T, d): each position on its own (Vaswani et al., section 3.3, here with GELU, no biases)."""
+    """(N, T, d), (d, d), (d, d) -> (N, T, d): Vaswani et al., section 3.3, with GELU and without biases."""
     return gelu(x @ w_mlp1) @ w_mlp2
 
 
@@ -87,7 +89,7 @@ def encoder_block(enc: Tensor, block: Tensor, num_heads: int) -> Tensor:
 
 
 def decoder_block(dec: Tensor, enc: Tensor, block: Tensor, num_heads: int) -> Tensor:
-    """dec (N, T, d), enc (N, S, d), block (12, d, d) -> (N, T, d): causal self-attention, cross-attention, feed-forward."""
+    """dec (N, T, d), enc (N, S, d), block (12, d, d), of which slots 0 to 9 are in use -> (N, T, d)."""
     dec = layer_norm(dec + attend(dec, dec, block[0:4], num_heads, causal=True))
     dec = layer_norm(dec + attend(dec, enc, block[4:8], num_heads, causal=False))
     dec = layer_norm(dec + feed_forward(dec, block[8], block[9]))
@@ -102,8 +104,10 @@ def encode(ids: Tensor, table: Tensor, positions: Tensor, blocks: Tensor, num_he
     return enc
 
 
-def decode(ids: Tensor, table: Tensor, positions: Tensor, enc: Tensor, blocks: Tensor, num_heads: int) -> Tensor:
-    """(N, T) ids and (N, S, d) context -> (N, T, d)."""
+def decode(
+    ids: Tensor, table: Tensor, positions: Tensor, enc: Tensor, blocks: Tensor, num_heads: int
+) -> Tensor:
+    """(N, T) ids, (N, S, d) context -> (N, T, d), ready for the projection."""
     dec = embed(ids, table, positions)
     for block in blocks:
         dec = decoder_block(dec, enc, block, num_heads)
@@ -124,8 +128,9 @@ def encoder_decoder_forward(
 ) -> Tensor:
     """Vocabulary scores at every target position (Vaswani et al., figure 1, without the last softmax).
 
-    src_ids (N, S), tgt_ids (N, T), src_emb (V_src, d), tgt_emb (V_tgt, d), enc_pos_embed (S, d), dec_pos_embed (T, d),
-    enc_blocks (E, 6, d, d), dec_blocks (L, 12, d, d), w_head (d, V_tgt) -> (N, T, V_tgt).
+    src_ids (N, S), tgt_ids (N, T), src_emb (V_src, d), tgt_emb (V_tgt, d), enc_pos_embed (S, d),
+    dec_pos_embed (T, d), enc_blocks (E, 6, d, d), dec_blocks (L, 12, d, d), w_head (d, V_tgt)
+    -> (N, T, V_tgt).
     """
     enc = encode(src_ids, src_emb, enc_pos_embed, enc_blocks, num_heads)
     dec = decode(tgt_ids, tgt_emb, dec_pos_embed, enc, dec_blocks, num_heads)

@@ -1,0 +1,17 @@
+"""The one table from a check's kind to the function that carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grader.checks import effects, values
+from grader.model import Question, Ruling
+from grader.trial import Trial
+
+Check = Callable[[Trial, Question], Ruling]
+
+CHECKS: dict[str, Check] = {
+    "values": values.check,
+    "inputs_unchanged": effects.inputs_unchanged,
+    "repeatable": effects.repeatable,
+}

@@ -1,0 +1,317 @@
+"""The pipeline: load, plan, run and expect, check, shrink, diagnose, explain, report."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from grader import __version__, cases, shrink
+from grader.cases import Case
+from grader.checks import registry, values, verdicts
+from grader.errors import AuthorError, GraderFault, UsageError
+from grader.explain import explain, skipped_claim
+from grader.model import CheckResult, Exercise, Explanation, Outcome, Question, Report, Ruling
+from grader.oracle import IllConditioned, Oracle, ReferenceOracle
+from grader.questions import questions
+from grader.sandbox.runner import Limits, Runner
+from grader.submission import Student, Submission
+from grader.trial import Plan, Trial, make_plan, settle
+
+SEED_LIMIT = 10**9
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may choose of a run."""
+
+    seed: int | None = None
+    cases: int | None = None
+    case: str | None = None
+    time_limit: float | None = None
+    memory_limit: float | None = None
+    policy: dict[str, Any] | None = None
+    isolation: dict[str, Any] | None = None
+
+
+def fresh_seed() -> int:
+    """A secret seed; it is printed afterwards."""
+    return secrets.randbelow(SEED_LIMIT)
+
+
+def grade(
+    exercise: Exercise,
+    submission: Submission,
+    runner: Runner,
+    options: Options = Options(),
+    oracle: Oracle | None = None,
+) -> Report:
+    """Grade one submission; whatever it does, a report comes back.
+
+    ``oracle`` may be shared by many submissions; without one the reference is started for this run.
+
+    Raises:
+        AuthorError: the exercise's own files are wrong.
+        UsageError: ``options.case`` names no case.
+    """
+    started = time.monotonic()
+    seed, only = _seed_and_case(exercise, options)
+    own_oracle = oracle is None
+    limits = _limits(exercise, options)
+    student = Student(runner, exercise, submission, options.policy, limits)
+    reference: Oracle | None = oracle
+    try:
+        runner.wait_ready()
+        if reference is None:
+            reference = ReferenceOracle(runner, exercise)
+        plan = _only(exercise, seed, only) if only is not None else make_plan(exercise, reference, seed, options.cases)
+        trial = _run(exercise, plan, student, reference)
+        results = _answer(trial, options)
+        diagnoses = ()
+        return _report(exercise, submission, seed, results, diagnoses, trial, runner, options, started)
+    except GraderFault as fault:
+        return _not_graded(exercise, submission, seed, str(fault), runner, options, started)
+    finally:
+        student.close()
+        if own_oracle and reference is not None:
+            reference.close()
+
+
+def _seed_and_case(exercise: Exercise, options: Options) -> tuple[int, tuple[str, dict[str, int] | None] | None]:
+    if options.case is None:
+        return (fresh_seed() if options.seed is None else options.seed), None
+    try:
+        seed, name, dims = cases.parse_token(options.case, options.seed)
+    except ValueError as error:
+        raise UsageError(f"--case {options.case}: {error}", "copy the token that the report prints under `rerun`") from None
+    return seed, (name, dims)
+
+
+def _only(exercise: Exercise, seed: int, only: tuple[str, dict[str, int] | None]) -> Plan:
+    """The plan that holds the one case a token names."""
+    text, dims = only
+    spec = exercise.spec
+    names = ["random", *spec.cases.edge, *spec.cases.examples]
+    name, _, index = text.rpartition("-") if "-" in text else (text, "", "0")
+    if text.isdigit():
+        numbered = [(n, 0) for n in spec.cases.examples]
+        numbered += [("random", i) for i in range(spec.cases.random)]
+        numbered += [(n, i) for n, edge in spec.cases.edge.items() for i in range(edge.count)]
+        if not 1 <= int(text) <= len(numbered):
+            raise UsageError(f"--case {text}: there are {len(numbered)} cases", f"grade {exercise.name}")
+        name, number = numbered[int(text) - 1]
+        index = str(number)
+    if name not in names or not index.isdigit():
+        raise UsageError(f"--case {text}: no such case", "one of " + ", ".join(names))
+    if name in spec.cases.examples:
+        case = cases.example(exercise, name, seed)
+        dtypes = spec.cases.examples[name].dtypes or ("float64",)
+    else:
+        unknown = set(dims or ()) - {dim for dim, _ in cases.chosen_dims(exercise, name)} - set(spec.dims)
+        if unknown:
+            raise UsageError(f"--case: `{exercise.name}` has no dim {', '.join(sorted(unknown))}")
+        case = cases.draw(exercise, name, int(index), seed, dims)
+        edge = spec.cases.edge.get(name)
+        dtypes = (edge.dtypes if edge is not None else None) or spec.dtypes
+    return Plan(seed, ((replace(case, number=1), tuple(dtypes)),))
+
+
+def _limits(exercise: Exercise, options: Options) -> Limits:
+    spec = exercise.spec.limits
+    return Limits.of(options.time_limit or spec.time, options.memory_limit or spec.memory)
+
+
+def _run(exercise: Exercise, plan: Plan, student: Student, oracle: Oracle) -> Trial:
+    """The submission's plain calls, while the reference answers the same calls on the other core."""
+    oracle.prefetch((case, dtype) for case, dtypes in plan.cases for dtype in dtypes)
+    draft = Trial(exercise, plan, student, oracle)
+    if student.load() is None:
+        for case, dtype in plan.select(None):
+            draft.outcome(case, dtype)
+    draft.plan = settle(exercise, oracle, plan)
+    return draft
+
+
+def _answer(trial: Trial, options: Options) -> tuple[CheckResult, ...]:
+    asked = questions(trial.exercise)
+    if options.case is not None:
+        asked = tuple(q for q in asked if trial.plan.select(q.cases, q.dtypes) and not (q.check.kind == "values" and q.cases in ("edge", "examples")))
+        asked = _relevant(trial.exercise, trial.plan)
+    failure = trial.student.load_failure
+    if failure is not None:
+        return _blocked(trial.exercise, asked, failure)
+    rulings = []
+    for question in asked:
+        began = time.monotonic()
+        ruling = registry.CHECKS[question.check.kind](trial, question)
+        rulings.append((question, replace(ruling, seconds=time.monotonic() - began)))
+    return tuple(_finish(trial, rulings))
+
+
+def _relevant(exercise: Exercise, plan: Plan) -> tuple[Question, ...]:
+    """The questions that one replayed case can answer."""
+    case = plan.cases[0][0]
+    found = []
+    for question in questions(exercise):
+        named = {question.cases} if isinstance(question.cases, str) else set(question.cases or ())
+        if not named or case.name in named or case.group in named:
+            found.append(question)
+    return tuple(found)
+
+
+def _blocked(exercise: Exercise, asked: tuple[Question, ...], failure: Outcome) -> tuple[CheckResult, ...]:
+    """Nothing could be called: the first check says why, the others that they were blocked by it."""
+    verdict, cause = verdicts.of_outcome(failure)
+    results = []
+    for index, question in enumerate(asked):
+        if index == 0:
+            ruling = Ruling(verdict, cause, outcome=replace(failure, extra={**failure.extra, "loading": True}))
+        else:
+            ruling = Ruling("skipped", "blocked", facts={"why": "your file could not be loaded"})
+        results.append(_result(exercise, question, ruling))
+    return tuple(results)
+
+
+def _finish(trial: Trial, rulings: list[tuple[Question, Ruling]]) -> list[CheckResult]:
+    """Shrink the first failure of each kind, put everything into words."""
+    results = []
+    shrunk = False
+    for question, ruling in rulings:
+        if not shrunk and question.check.kind == "values" and ruling.verdict in ("fail", "error"):
+            ruling = shrink.smallest(trial.exercise, ruling, _judge(trial), values.kind_of)
+            shrunk = True
+        results.append(_result(trial.exercise, question, ruling))
+    return results
+
+
+def _judge(trial: Trial) -> Callable[[Case, str], Ruling]:
+    def judge(case: Case, dtype: str) -> Ruling:
+        # The reference first: a case that it cannot answer is none, and the submission must not meet it.
+        trial.expected(case, dtype)
+        return values.rule(trial, case, dtype)
+
+    return judge
+
+
+def _result(exercise: Exercise, question: Question, ruling: Ruling) -> CheckResult:
+    passed = ruling.verdict == "pass"
+    explanation: Explanation | None = None
+    if ruling.verdict == "skipped":
+        explanation = Explanation(claim=skipped_claim(ruling))
+    elif not passed:
+        rerun = f"grade {exercise.name} --case {ruling.case.token}" if ruling.case is not None else ""
+        explanation = explain(exercise, question, ruling, rerun)
+    return CheckResult(
+        id=question.id,
+        title=question.title,
+        verdict=ruling.verdict,
+        points=question.points if passed else 0.0,
+        max_points=question.points,
+        advisory=question.advisory,
+        cause=ruling.cause,
+        message=message_text(explanation),
+        hint=explanation.help if explanation is not None else None,
+        case=ruling.case.ref if ruling.case is not None and not passed and question.reveal != "verdict" else None,
+        seconds=ruling.seconds,
+        explanation=explanation,
+    )
+
+
+def message_text(explanation: Explanation | None) -> str:
+    """The explanation as plain text, complete without colour."""
+    if explanation is None:
+        return ""
+    lines = [explanation.claim]
+    if explanation.call:
+        lines.append(explanation.call)
+    for label, text in explanation.blocks:
+        if not label:
+            lines.append(text)
+        elif "\n" in text:
+            lines.append(f"{label}:")
+            lines.extend(f"    {line}" for line in text.splitlines())
+        else:
+            lines.append(f"{label}: {text}")
+    lines.extend(f"wrong {fact}" for fact in explanation.where)
+    if explanation.likely:
+        lines.append(f"likely cause: {explanation.likely}")
+    if explanation.note:
+        lines.append(f"note: {explanation.note}")
+    return "\n".join(lines)
+
+
+def _report(
+    exercise: Exercise,
+    submission: Submission,
+    seed: int,
+    results: tuple[CheckResult, ...],
+    diagnoses: tuple[Any, ...],
+    trial: Trial,
+    runner: Runner,
+    options: Options,
+    started: float,
+) -> Report:
+    counting = [result for result in results if not result.advisory]
+    return Report(
+        exercise=exercise.name,
+        submission={"path": submission.path, "sha256": submission.sha256},
+        seed=seed,
+        status="graded",
+        passed=all(result.verdict == "pass" for result in counting),
+        score=sum(result.points for result in counting),
+        max_score=sum(result.max_points for result in counting),
+        checks=results,
+        diagnoses=diagnoses,
+        isolation=options.isolation or {"layers": [], "missing": []},
+        timings=_timings(runner, trial.student.seconds, trial.oracle.seconds, started),
+        versions=_versions(runner),
+        output=trial.student.output,
+        title=exercise.spec.title,
+    )
+
+
+def _not_graded(
+    exercise: Exercise, submission: Submission, seed: int, reason: str, runner: Runner, options: Options, started: float
+) -> Report:
+    asked = questions(exercise)
+    results = tuple(
+        CheckResult(q.id, q.title, "grader_error", 0.0, q.points, q.advisory, "grader_error", reason) for q in asked
+    )
+    return Report(
+        exercise=exercise.name,
+        submission={"path": submission.path, "sha256": submission.sha256},
+        seed=seed,
+        status="not_graded",
+        passed=False,
+        score=None,
+        max_score=sum(q.points for q in asked if not q.advisory),
+        checks=results,
+        diagnoses=(),
+        isolation=options.isolation or {"layers": [], "missing": []},
+        timings=_timings(runner, 0.0, 0.0, started),
+        versions=_versions(runner),
+        reason=reason,
+        title=exercise.spec.title,
+    )
+
+
+def _timings(runner: Runner, student: float, reference: float, started: float) -> dict[str, float]:
+    return {
+        "import_s": round(runner.import_seconds, 4),
+        "student_s": round(student, 4),
+        "reference_s": round(reference, 4),
+        "total_s": round(time.monotonic() - started, 4),
+    }
+
+
+def _versions(runner: Runner) -> dict[str, str]:
+    found = {"grader": __version__, "python": platform.python_version()}
+    for name in ("numpy", "torch"):
+        found[name] = runner.versions.get(name, "")
+    return found
+
+
+__all__ = ["AuthorError", "IllConditioned", "Options", "fresh_seed", "grade", "message_text"]

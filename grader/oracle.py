@@ -1,0 +1,307 @@
+"""What the reference answers, and how far an honest answer may be from it.
+
+The tolerance is measured, not chosen: per case and output array it is a multiple of the reference's own response to a
+relative change of 6e-8 in its continuous inputs, and in narrower dtypes of its own rounding. See docs/fidelity.md.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from grader import cases, compare
+from grader.cases import Case
+from grader.errors import AuthorError, Finding, GraderFault
+from grader.model import Exercise, Expected, Leaf
+from grader.sandbox.protocol import Array, Value
+from grader.sandbox.runner import Fault, Limits, Runner, Worker
+
+RESPONSE_FACTOR = 8.0
+ROUNDING_FACTOR = 64.0
+FLOOR_ULPS = 8.0
+ILL_CONDITIONED = 1e-4
+# A response seen on few elements may be small by accident, so small outputs are perturbed more often.
+ENOUGH_ELEMENTS = 48
+MAX_PERTURBATIONS = 4
+REFERENCE_LIMITS = Limits(120.0, 600.0, 8 << 30)
+
+
+class IllConditioned(Exception):
+    """A case whose answer depends so strongly on its inputs that no sharp tolerance exists."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One raw answer of a reference."""
+
+    value: Value
+    seconds: float
+    calls: tuple[tuple[str, Value], ...]
+    extra: dict[str, Any]
+
+
+class Oracle(Protocol):
+    """Something that knows the expected results: a reference that runs, or a record of one that did."""
+
+    exercise: Exercise
+    seconds: float
+
+    def expected(self, case: Case, dtype: str) -> Expected: ...
+    def prefetch(self, wanted: Iterable[tuple[Case, str]]) -> None: ...
+    def raw(self, case: Case, dtype: str, mode: str = "plain", options: dict[str, Any] | None = None) -> Answer: ...
+    def provided_cases(self, entropy: int) -> dict[str, dict[str, Value]]: ...
+    def close(self) -> None: ...
+
+
+class ReferenceOracle:
+    """Runs ``solution.py`` (or a patched text of it) in a worker of its own, in a thread of its own."""
+
+    def __init__(self, runner: Runner, exercise: Exercise, source: bytes | None = None) -> None:
+        if source is None:
+            if exercise.solution is None:
+                raise GraderFault(
+                    f"the reference of `{exercise.name}` is missing", "grader doctor, or --reference DIR"
+                )
+            source = exercise.solution.read_bytes()
+        self.exercise = exercise
+        self.seconds = 0.0
+        self._runner = runner
+        self._source = source
+        self._worker: Worker | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reference")
+        self._futures: dict[tuple[str, str], Future[Expected]] = {}
+        self._answers: dict[tuple[str, str], Answer] = {}
+        self._lock = threading.Lock()
+
+    def expected(self, case: Case, dtype: str) -> Expected:
+        """The reference's answer with its tolerances.
+
+        Raises:
+            IllConditioned: no sharp tolerance exists for the case.
+            GraderFault: the reference fails.
+        """
+        return self._future(case, dtype).result()
+
+    def prefetch(self, wanted: Iterable[tuple[Case, str]]) -> None:
+        """Start on these in the background, in this order."""
+        for case, dtype in wanted:
+            self._future(case, dtype)
+
+    def raw(self, case: Case, dtype: str, mode: str = "plain", options: dict[str, Any] | None = None) -> Answer:
+        """The reference's bare answer, in the thread of the reference."""
+        return self._thread.submit(self._raw, case, dtype, mode, options).result()
+
+    def provided_cases(self, entropy: int) -> dict[str, dict[str, Value]]:
+        """What the optional ``cases(rng)`` of solution.py returns: inputs by case name."""
+        return self._thread.submit(self._provided, entropy).result()
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        if self._worker is not None:
+            self._worker.close()
+
+    def _future(self, case: Case, dtype: str) -> Future[Expected]:
+        key = (case.key, dtype)
+        with self._lock:
+            if key not in self._futures:
+                self._futures[key] = self._thread.submit(self._expected, case, dtype)
+            return self._futures[key]
+
+    def _started(self) -> Worker:
+        if self._worker is not None and self._worker.alive:
+            return self._worker
+        worker = self._runner.spawn(None)
+        fault = worker.wait_ready()
+        if isinstance(fault, Fault):
+            raise GraderFault(f"the reference's worker did not start: {fault.kind} {fault.detail}")
+        spec = self.exercise.spec
+        header = {
+            "op": "load",
+            "filename": "solution.py",
+            "module": f"reference_{self.exercise.name}",
+            "function": self.exercise.function,
+            "arguments": len(spec.inputs),
+        }
+        reply = worker.request(header, blobs=[self._source], limits=REFERENCE_LIMITS)
+        if isinstance(reply, Fault) or not reply.header.get("loaded"):
+            why = reply.detail or reply.kind if isinstance(reply, Fault) else _words(reply.header["fault"])
+            worker.close()
+            raise GraderFault(f"the reference of `{self.exercise.name}` cannot be loaded: {why}", "grader lint " + self.exercise.name)
+        self._worker = worker
+        return worker
+
+    def _provided(self, entropy: int) -> dict[str, dict[str, Value]]:
+        worker = self._started()
+        reply = worker.request(
+            {"op": "cases", "module": f"reference_{self.exercise.name}", "entropy": entropy}, limits=REFERENCE_LIMITS
+        )
+        if isinstance(reply, Fault) or reply.header["status"] != "returned":
+            why = reply.kind if isinstance(reply, Fault) else _words(reply.header["error"])
+            raise GraderFault(f"cases() in the reference of `{self.exercise.name}` failed: {why}", "grader lint " + self.exercise.name)
+        provided: dict[str, dict[str, Value]] = reply.value()
+        return provided
+
+    def _raw(self, case: Case, dtype: str, mode: str = "plain", options: dict[str, Any] | None = None) -> Answer:
+        remembered = (case.key, dtype)
+        if mode == "plain" and remembered in self._answers:
+            return self._answers[remembered]
+        worker = self._started()
+        framework = self.exercise.spec.framework
+        record: list[tuple[str, Value]] = []
+        reply = worker.request(
+            {"op": "call", "id": 0, "mode": mode, **(options or {})},
+            {"args": cases.arguments(case, framework, dtype)},
+            limits=REFERENCE_LIMITS,
+            answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
+        )
+        if isinstance(reply, Fault):
+            self._worker = None
+            raise GraderFault(
+                f"the reference of `{self.exercise.name}` died on case `{case.name}`: {reply.kind} {reply.detail}",
+                "grader lint " + self.exercise.name,
+            )
+        if reply.header["status"] != "returned":
+            raise GraderFault(
+                f"the reference of `{self.exercise.name}` fails on case `{case.name}`: {_words(reply.header['error'])}",
+                "grader lint " + self.exercise.name,
+            )
+        seconds = float(reply.header["seconds"])
+        self.seconds += seconds
+        body = reply.value()
+        extra = {key: item for key, item in reply.header.items() if key not in ("id", "status", "value")}
+        answer = Answer(body["result"], seconds, tuple(record), extra)
+        if mode == "plain":
+            self._answers[remembered] = answer
+        return answer
+
+    def _expected(self, case: Case, dtype: str) -> Expected:
+        output = self.exercise.spec.output
+        base = self._raw(case, "float64")
+        found = list(compare.parts(base.value, output))
+        elements = sum(n.size for part in found if (n := compare.numbers(part.value)) is not None)
+        count = 1 if elements >= ENOUGH_ELEMENTS else min(MAX_PERTURBATIONS, 1 + ENOUGH_ELEMENTS // max(1, elements))
+        moved = [list(compare.parts(self._raw(cases.perturb(case, k), "float64").value, output)) for k in range(count)]
+        narrow = list(compare.parts(self._raw(case, dtype).value, output)) if dtype != "float64" else None
+        scale_in = _input_scale(case)
+        leaves = []
+        for index, part in enumerate(found):
+            responses = [_distance(part.value, other[index].value) for other in moved if index < len(other)]
+            response = max(responses, default=0.0)
+            rounding = _distance(part.value, narrow[index].value) if narrow is not None else 0.0
+            allowed = self._allowed(case, dtype, part, response, rounding, scale_in)
+            # The leaf keeps the float64 values, whatever dtype the call is made in: its own dtype is graded apart.
+            leaves.append(Leaf(part.path, part.value, allowed, tuple(part.output.axes or ())))
+        self._check_golden(case, base.value)
+        return Expected(base.value, tuple(leaves), dtype, base.seconds, base.calls)
+
+    def _allowed(
+        self, case: Case, dtype: str, part: compare.Part, response: float, rounding: float, scale_in: float
+    ) -> float:
+        values = compare.numbers(part.value) if part.output.kind != "python" else _python_numbers(part.value)
+        if values is None or values.dtype.kind != "f":
+            return 0.0
+        finite = values[np.isfinite(values)]
+        scale = float(np.abs(finite).max()) if finite.size else 0.0
+        floor = FLOOR_ULPS * compare.EPS[dtype] * max(scale, min(1.0, scale_in))
+        if dtype == "float64":
+            allowed = max(RESPONSE_FACTOR * response, floor)
+            if not allowed <= max(ILL_CONDITIONED * scale, floor):
+                raise IllConditioned(
+                    f"case `{case.name}`: a relative change of 6e-8 moves {part.path or 'the result'} by {response:.2g} (scale {scale:.2g})"
+                )
+            return allowed
+        allowed = max(ROUNDING_FACTOR * max(response, rounding), floor)
+        if not np.isfinite(allowed):
+            raise IllConditioned(f"case `{case.name}`: the reference itself overflows in {dtype}")
+        return allowed
+
+    def _check_golden(self, case: Case, value: Value) -> None:
+        if case.golden is None:
+            return
+        gap = golden_gap(value, case.golden)
+        if not gap <= max(case.golden_tolerance, 1e-12):
+            path = str(self.exercise.folder / "exercise.yaml")
+            message = f"example `{case.name}`: the reference differs from the published values by {gap:.3g}"
+            raise AuthorError([Finding(path, 0, 0, message)], f"grader lint {self.exercise.name}")
+
+
+def golden_gap(value: Value, golden: Any) -> float:
+    """The largest absolute difference between a result and published values of the same structure (inf when they do not fit)."""
+    if isinstance(golden, dict) and isinstance(value, dict):
+        if set(golden) != set(value):
+            return float("inf")
+        return max((golden_gap(value[key], golden[key]) for key in golden), default=0.0)
+    if isinstance(value, list | tuple):
+        if not isinstance(golden, list) or len(golden) != len(value):
+            return float("inf")
+        return max((golden_gap(mine, theirs) for mine, theirs in zip(value, golden, strict=True)), default=0.0)
+    mine = compare.numbers(value)
+    if mine is None:
+        return 0.0 if value == golden else float("inf")
+    theirs = np.asarray(golden, dtype=np.float64)
+    if mine.shape != theirs.shape:
+        return float("inf")
+    same = (mine == theirs) | (np.isnan(mine.astype(np.float64)) & np.isnan(theirs))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(mine.astype(np.float64) - theirs))
+    return float(difference.max()) if difference.size else 0.0
+
+
+def _input_scale(case: Case) -> float:
+    scale = 0.0
+    for _, drawn in cases.arrays(case):
+        if drawn.continuous and drawn.values.size and drawn.values.dtype.kind == "f":
+            finite = drawn.values[np.isfinite(drawn.values)]
+            scale = max(scale, float(np.abs(finite).max()) if finite.size else 0.0)
+    return scale or 1.0
+
+
+def _python_numbers(value: Value) -> np.ndarray | None:
+    found: list[float] = []
+
+    def walk(item: Value) -> None:
+        if isinstance(item, Array):
+            found.extend(float(x) for x in item.numbers().reshape(-1))
+        elif isinstance(item, float):
+            found.append(item)
+        elif isinstance(item, dict):
+            for inner in item.values():
+                walk(inner)
+        elif isinstance(item, list | tuple):
+            for inner in item:
+                walk(inner)
+
+    walk(value)
+    return np.asarray(found, dtype=np.float64) if found else None
+
+
+def _distance(first: Value, second: Value) -> float:
+    """The largest absolute difference of two leaves; inf when they differ in shape or in what is finite."""
+    a, b = compare.numbers(first), compare.numbers(second)
+    if a is None or b is None:
+        a, b = _python_numbers(first), _python_numbers(second)
+        if a is None or b is None:
+            return 0.0 if a is None and b is None and first == second else float("inf")
+    if a.shape != b.shape:
+        return float("inf")
+    if a.dtype.kind != "f" or b.dtype.kind != "f":
+        return 0.0 if np.array_equal(a, b) else float("inf")
+    with np.errstate(invalid="ignore"):
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        difference = np.where(same, 0.0, np.abs(a - b))
+    if difference.size == 0:
+        return 0.0
+    worst = float(np.nan_to_num(difference, nan=np.inf).max())
+    return worst
+
+
+def _words(fault: dict[str, Any]) -> str:
+    frames = fault.get("frames") or []
+    where = f" (line {frames[-1]['line']})" if frames else (f" (line {fault['line']})" if fault.get("line") else "")
+    kind = fault.get("type")
+    return (f"{kind}: " if kind else "") + str(fault.get("message", "")) + where

@@ -1,0 +1,294 @@
+"""One submission: its bytes, and the worker (or, after a fault, the next worker) that runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from grader import cases
+from grader.cases import Case
+from grader.errors import GraderFault
+from grader.model import Change, Error, Exercise, Outcome
+from grader.sandbox.protocol import Opaque, ProtocolError, Value
+from grader.sandbox.runner import Fault, Limits, Reply, Runner, Worker
+
+MAX_BYTES = 2 << 20
+MAX_TIMEOUTS = 2
+MAX_CRASHES = 3
+LOAD_FACTOR = 4.0
+# Escape sequences, and every control character but tab and newline: what is printed cannot move a cursor or hide text.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def inert(text: str) -> str:
+    """``text`` from a submission with nothing left that a terminal would act on."""
+    text = text.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
+    return _ESCAPES.sub("", text)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What was handed in. ``problem`` says why it could not be read, if so."""
+
+    path: str
+    source: bytes
+    sha256: str | None
+    problem: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """The name used in tracebacks and messages."""
+        return os.path.basename(self.path)
+
+
+def read_submission(path: Path) -> Submission:
+    """Read a submission once; only a regular file (or a link to one) of at most 2 MB is read."""
+    shown = str(path)
+    try:
+        # O_NONBLOCK: a FIFO must not make the grader wait for a writer.
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        return Submission(shown, b"", None, f"it cannot be opened: {error.strerror}")
+    with os.fdopen(fd, "rb", buffering=0) as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            return Submission(shown, b"", None, "it is not a regular file")
+        if info.st_size > MAX_BYTES:
+            return Submission(shown, b"", None, f"it is larger than {MAX_BYTES >> 20} MB")
+        chunks = []
+        size = 0
+        while size <= MAX_BYTES and (chunk := file.read(1 << 16)):
+            chunks.append(chunk)
+            size += len(chunk)
+    source = b"".join(chunks)
+    if len(source) > MAX_BYTES:
+        return Submission(shown, b"", None, f"it is larger than {MAX_BYTES >> 20} MB")
+    return Submission(shown, source, hashlib.sha256(source).hexdigest())
+
+
+class Student:
+    """Runs one submission: a fresh worker, and another one after a fault, up to two time-outs."""
+
+    def __init__(
+        self, runner: Runner, exercise: Exercise, submission: Submission, policy: dict[str, Any] | None, limits: Limits
+    ) -> None:
+        self._runner = runner
+        self._exercise = exercise
+        self._submission = submission
+        self._policy = policy
+        self._limits = limits
+        self._worker: Worker | None = None
+        self._timeouts = 0
+        self._crashes = 0
+        self._output: list[str] = []
+        self._output_size = 0
+        self.dropped_output = 0
+        self.seconds = 0.0
+        self.applied: dict[str, Any] = {}
+        # Why nothing more is run, in words, once that is decided.
+        self.stopped: str | None = None
+        self.load_failure: Outcome | None = None
+
+    @property
+    def output(self) -> str:
+        return inert("".join(self._output))
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._collect(self._worker)
+            self._worker.close()
+            self._worker = None
+
+    def load(self) -> Outcome | None:
+        """Start a worker and load the submission; None when it can be called, else what went wrong."""
+        if self.load_failure is not None:
+            return self.load_failure
+        if self._worker is not None and self._worker.alive:
+            return None
+        if self._submission.problem is not None:
+            error = Error("Unreadable", self._submission.problem, "unreadable_source")
+            self.load_failure = Outcome("raised", error=error)
+            return self.load_failure
+        worker = self._runner.spawn(self._policy)
+        fault = worker.wait_ready()
+        if isinstance(fault, Fault):
+            raise GraderFault(f"a worker did not start: {fault.kind} {fault.detail}")
+        self.applied = worker.applied
+        header = {
+            "op": "load",
+            "filename": self._submission.shown,
+            "module": self._exercise.name,
+            "function": self._exercise.function,
+            "arguments": len(self._exercise.spec.inputs),
+        }
+        limits = replace(
+            self._limits,
+            cpu_seconds=self._limits.cpu_seconds * LOAD_FACTOR,
+            wall_seconds=self._limits.wall_seconds * LOAD_FACTOR,
+        )
+        reply = worker.request(header, blobs=[self._submission.source], limits=limits)
+        self._collect(worker)
+        if isinstance(reply, Fault):
+            self.load_failure = replace(self._from_fault(reply), extra={"loading": True})
+            return self.load_failure
+        if not reply.header.get("loaded"):
+            worker.close()
+            self.load_failure = _load_failure(reply.header.get("fault"))
+            return self.load_failure
+        self._worker = worker
+        return None
+
+    def call(
+        self, case: Case, dtype: str, mode: str = "plain", options: dict[str, Any] | None = None, layout: str | None = None
+    ) -> Outcome:
+        """Call the submission's function once. Never raises for anything that the submission does."""
+        if self.stopped is not None:
+            return Outcome("not_run", detail=self.stopped)
+        failed = self.load()
+        if failed is not None:
+            return failed
+        assert self._worker is not None
+        worker = self._worker
+        framework = self._exercise.spec.framework
+        record: list[tuple[str, Value]] = []
+        reply = worker.request(
+            {"op": "call", "id": 0, "mode": mode, **(options or {})},
+            {"args": cases.arguments(case, framework, dtype, layout)},
+            limits=self._limits,
+            answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
+        )
+        self._collect(worker)
+        if isinstance(reply, Fault):
+            self._worker = None
+            return replace(self._from_fault(reply), calls=tuple(record))
+        return self._read(reply, case, record)
+
+    def _read(self, reply: Reply, case: Case, record: list[tuple[str, Value]]) -> Outcome:
+        header = reply.header
+        seconds = header.get("seconds")
+        seconds = float(seconds) if isinstance(seconds, int | float) else 0.0
+        self.seconds += seconds
+        if header.get("status") == "raised":
+            return Outcome(
+                _raised_status(header.get("error")), error=_error(header.get("error")), seconds=seconds, calls=tuple(record)
+            )
+        try:
+            body = reply.value()
+            if header.get("status") != "returned" or not isinstance(body, dict) or "result" not in body:
+                raise ProtocolError("not a reply to a call")
+        except ProtocolError as error:
+            # Only a worker that was taken over answers like this; nothing else it says is worth reading.
+            self._drop_worker()
+            return Outcome("garbled", detail=str(error))
+        extra = {key: item for key, item in header.items() if key not in ("id", "status", "value", "changed", "seconds")}
+        extra.update({key: item for key, item in body.items() if key not in ("result", "inputs")})
+        return Outcome(
+            "returned",
+            value=body["result"],
+            changes=_changes(header.get("changed"), body.get("inputs"), case),
+            calls=tuple(record),
+            seconds=seconds,
+            extra=extra,
+        )
+
+    def _drop_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+        self._crashes += 1
+        if self._crashes >= MAX_CRASHES:
+            self.stopped = "the submission ended its process too often"
+
+    def _from_fault(self, fault: Fault) -> Outcome:
+        self._worker = None
+        if fault.kind == "timeout":
+            self._timeouts += 1
+            self.seconds += self._limits.cpu_seconds
+            if self._timeouts >= MAX_TIMEOUTS:
+                self.stopped = "an earlier call ran into the time limit twice"
+            return Outcome("timeout", detail=fault.detail)
+        self._crashes += 1
+        if self._crashes >= MAX_CRASHES:
+            self.stopped = "the submission ended its process too often"
+        if fault.kind == "memory" or (fault.kind == "signal" and fault.detail == "SIGKILL" and fault.status == -9):
+            return Outcome("memory", detail=fault.detail if fault.kind == "memory" else "the system ended the process")
+        if fault.kind == "signal" and fault.detail == "SIGXCPU":
+            return Outcome("timeout", detail="its computing time")
+        if fault.kind == "signal" and fault.detail == "SIGSYS":
+            return Outcome("forbidden", detail="a system call that is not allowed")
+        if fault.kind == "too_large":
+            return Outcome("too_large", detail=fault.detail)
+        if fault.kind == "garbled":
+            return Outcome("garbled", detail=fault.detail)
+        return Outcome("crashed", detail=fault.detail, extra={"how": fault.kind})
+
+    def _collect(self, worker: Worker) -> None:
+        text = worker.take_output().decode("utf-8", "replace")
+        room = max(0, (64 << 10) - self._output_size)
+        self._output.append(text[:room])
+        self._output_size += len(text[:room])
+        self.dropped_output += worker.dropped_output + len(text) - len(text[:room])
+        worker.dropped_output = 0
+
+
+def _text(value: Any, limit: int = 4000) -> str:
+    return inert(str(value))[:limit] if isinstance(value, str | int | float) else ""
+
+
+def _error(data: Any) -> Error:
+    if not isinstance(data, dict):
+        return Error("Exception", "", "exception")
+    frames = []
+    for frame in data.get("frames") if isinstance(data.get("frames"), list) else []:
+        if isinstance(frame, dict):
+            frames.append(
+                {
+                    "own": frame.get("own") is True,
+                    "file": _text(frame.get("file"), 200),
+                    "line": frame["line"] if type(frame.get("line")) is int else 0,
+                    "column": frame["column"] if type(frame.get("column")) is int else 0,
+                    "function": _text(frame.get("function"), 200),
+                    "text": _text(frame.get("text"), 300),
+                }
+            )
+    return Error(_text(data.get("type"), 200), _text(data.get("message")), _text(data.get("cause"), 40), tuple(frames[:20]))
+
+
+def _raised_status(data: Any) -> str:
+    cause = data.get("cause") if isinstance(data, dict) else ""
+    return {"memory": "memory", "forbidden_operation": "forbidden"}.get(str(cause), "raised")
+
+
+def _load_failure(data: Any) -> Outcome:
+    known = data if isinstance(data, dict) else {}
+    kept: dict[str, Any] = {"loading": True}
+    for key in ("line", "column"):
+        if type(known.get(key)) is int:
+            kept[key] = known[key]
+    for key in ("text", "kind", "signature", "name"):
+        if isinstance(known.get(key), str):
+            kept[key] = _text(known[key], 400)
+    for key in ("near", "defined"):
+        if isinstance(known.get(key), list):
+            kept[key] = [_text(word, 100) for word in known[key][:12]]
+    return Outcome(_raised_status(data), error=_error(data), extra=kept)
+
+
+def _changes(data: Any, inputs: Any, case: Case) -> tuple[Change, ...]:
+    names = list(case.arguments)
+    found = []
+    for entry in data if isinstance(data, list) else []:
+        if not isinstance(entry, dict) or type(entry.get("argument")) is not int or not 0 <= entry["argument"] < len(names):
+            continue
+        after = inputs.get(entry["argument"]) if isinstance(inputs, dict) else None
+        after = None if isinstance(after, Opaque) else after
+        found.append(Change(names[entry["argument"]], _text(entry.get("path"), 100), _text(entry.get("what"), 40), after))
+    return tuple(found[:20])
+
+
