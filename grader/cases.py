@@ -224,7 +224,7 @@ def _draw_inputs(
         index=index,
         seed=seed,
         dims=sizes,
-        arguments=_round(arguments, grid),
+        arguments=rounded(arguments, grid),
         title=edge.title if edge is not None else "random shapes",
         grid=grid,
         functions=functions,
@@ -371,16 +371,17 @@ def _draw_scalar(entry: schema.ScalarInput, sizes: Mapping[str, int], draws: Dra
     return entry.value
 
 
-def _round(value: Any, grid: str) -> Any:
+def rounded(value: Any, grid: str) -> Any:
+    """``value`` (a `Drawn`, or a container of them) with its floats rounded to the bits of ``grid``."""
     if isinstance(value, Drawn):
         if value.dtype != "floats" or grid == "float64":
             return value
         rounded = cast(value.values, grid)
         return replace(value, values=Array("ndarray", grid, rounded).numbers())
     if isinstance(value, dict):
-        return {key: _round(item, grid) for key, item in value.items()}
+        return {key: rounded(item, grid) for key, item in value.items()}
     if isinstance(value, list):
-        return [_round(item, grid) for item in value]
+        return [rounded(item, grid) for item in value]
     return value
 
 
@@ -403,7 +404,7 @@ def example(exercise: Exercise, name: str, seed: int, provided: Mapping[str, Val
         index=0,
         seed=seed,
         dims={},
-        arguments=_round(arguments, grid),
+        arguments=rounded(arguments, grid),
         title=entry.title,
         grid=grid,
         golden=entry.expected,
@@ -468,7 +469,7 @@ def on_grid(case: Case, grid: str) -> Case:
     """The case with its floats rounded to ``grid``, so that a narrower dtype sees the very bits the reference sees."""
     if grid == case.grid or (grid == "float64"):
         return case
-    return replace(case, arguments=_round(case.arguments, grid), grid=grid)
+    return replace(case, arguments=rounded(case.arguments, grid), grid=grid)
 
 
 def perturb(case: Case, number: int) -> Case:

@@ -43,9 +43,21 @@ def _explain(exercise: Exercise, question: Question, ruling: Ruling) -> Explanat
         return _inputs_changed(question, ruling, call)
     if ruling.cause == "not_repeatable":
         return _not_repeatable(question, ruling, call)
+    if "claim" in ruling.facts:
+        return _stated(question, ruling, call)
     if ruling.mismatch is not None:
         return _wrong_result(question, ruling, ruling.mismatch, call)
-    return Explanation(claim=str(ruling.facts.get("claim", "The check failed.")), call=call, grid=ruling.grid, help=question.help)
+    return Explanation(claim="The check failed.", call=call, help=question.help)
+
+
+def _stated(question: Question, ruling: Ruling, call: str) -> Explanation:
+    """A relation or a condition: the check made the claim, with what it measured."""
+    facts = ruling.facts
+    blocks = tuple(facts.get("blocks", ()))
+    if ruling.mismatch is not None:
+        blocks += _got_and_expected(ruling.mismatch, facts.get("labels", ("you returned", "expected")))
+    note = "the result on the inputs as they are is right." if facts.get("values_right") else None
+    return Explanation(str(facts["claim"]), call, blocks, grid=ruling.grid, help=question.help or facts.get("help"), note=note)
 
 
 def skipped_claim(ruling: Ruling) -> str:
@@ -120,23 +132,26 @@ def _shape(value: Value, axes: tuple[str, ...] = ()) -> str:
     return str(tuple(shape))
 
 
-def _got_and_expected(mismatch: Mismatch) -> tuple[tuple[str, str], ...]:
+def _got_and_expected(
+    mismatch: Mismatch, labels: tuple[str, str] = ("you returned", "expected")
+) -> tuple[tuple[str, str], ...]:
+    got, wanted = labels
     mine, theirs = compare.numbers(mismatch.actual), compare.numbers(mismatch.expected)
     if mine is None or theirs is None:
-        return (("you returned", _python_text(mismatch.actual)), ("expected", _python_text(mismatch.expected)))
+        return ((got, _python_text(mismatch.actual)), (wanted, _python_text(mismatch.expected)))
     if theirs.ndim == 0:
-        blocks = [("you returned", number_text(mine)), ("expected", number_text(theirs))]
+        blocks = [(got, number_text(mine)), (wanted, number_text(theirs))]
         if mismatch.kind == "values":
             blocks.append(("", f"off by {mismatch.worst_difference:.3g}, allowed {mismatch.allowed:.2g}"))
         return tuple(blocks)
     blocks = []
     if theirs.size <= MAX_SHOWN:
-        blocks = [("you returned", array_text(mine)), ("expected", array_text(theirs))]
+        blocks = [(got, array_text(mine)), (wanted, array_text(theirs))]
     else:
         index = mismatch.worst
         row = index[:-1]
         at = "[" + ", ".join(map(str, row)) + (", :]" if row else ":]")
-        blocks = [(f"you returned, at {at}", array_text(mine[row])), (f"expected, at {at}", array_text(theirs[row]))]
+        blocks = [(f"{got}, at {at}", array_text(mine[row])), (f"{wanted}, at {at}", array_text(theirs[row]))]
     worst = "[" + ", ".join(map(str, mismatch.worst)) + "]"
     if mismatch.kind == "values" and mine.dtype.kind == "f":
         summary = (

@@ -33,8 +33,7 @@ class Options:
     case: str | None = None
     time_limit: float | None = None
     memory_limit: float | None = None
-    policy: dict[str, Any] | None = None
-    isolation: dict[str, Any] | None = None
+    isolation_mode: str = "auto"
 
 
 def fresh_seed() -> int:
@@ -61,7 +60,7 @@ def grade(
     seed, only = _seed_and_case(exercise, options)
     own_oracle = oracle is None
     limits = _limits(exercise, options)
-    student = Student(runner, exercise, submission, options.policy, limits)
+    student = Student(runner, exercise, submission, None, limits)
     reference: Oracle | None = oracle
     try:
         runner.wait_ready()
@@ -265,7 +264,7 @@ def _report(
         max_score=sum(result.max_points for result in counting),
         checks=results,
         diagnoses=diagnoses,
-        isolation=options.isolation or {"layers": [], "missing": []},
+        isolation={"layers": [], "missing": []},
         timings=_timings(runner, trial.student.seconds, trial.oracle.seconds, started),
         versions=_versions(runner),
         output=trial.student.output,
@@ -290,7 +289,7 @@ def _not_graded(
         max_score=sum(q.points for q in asked if not q.advisory),
         checks=results,
         diagnoses=(),
-        isolation=options.isolation or {"layers": [], "missing": []},
+        isolation={"layers": [], "missing": []},
         timings=_timings(runner, 0.0, 0.0, started),
         versions=_versions(runner),
         reason=reason,

@@ -250,3 +250,5 @@ class Report:
     reason: str | None = None
     output: str = ""
     title: str = ""
+    # Set where one seed is shared by hidden runs: it is then left out of what a student is shown.
+    secret: bool = False

@@ -53,7 +53,14 @@ class Oracle(Protocol):
 
     def expected(self, case: Case, dtype: str) -> Expected: ...
     def prefetch(self, wanted: Iterable[tuple[Case, str]]) -> None: ...
-    def raw(self, case: Case, dtype: str, mode: str = "plain", options: dict[str, Any] | None = None) -> Answer: ...
+    def raw(
+        self,
+        case: Case,
+        dtype: str,
+        mode: str = "plain",
+        options: dict[str, Any] | None = None,
+        values: dict[str, Value] | None = None,
+    ) -> Answer: ...
     def provided_cases(self, entropy: int) -> dict[str, dict[str, Value]]: ...
     def close(self) -> None: ...
 
@@ -92,9 +99,16 @@ class ReferenceOracle:
         for case, dtype in wanted:
             self._future(case, dtype)
 
-    def raw(self, case: Case, dtype: str, mode: str = "plain", options: dict[str, Any] | None = None) -> Answer:
+    def raw(
+        self,
+        case: Case,
+        dtype: str,
+        mode: str = "plain",
+        options: dict[str, Any] | None = None,
+        values: dict[str, Value] | None = None,
+    ) -> Answer:
         """The reference's bare answer, in the thread of the reference."""
-        return self._thread.submit(self._raw, case, dtype, mode, options).result()
+        return self._thread.submit(self._raw, case, dtype, mode, options, values).result()
 
     def provided_cases(self, entropy: int) -> dict[str, dict[str, Value]]:
         """What the optional ``cases(rng)`` of solution.py returns: inputs by case name."""
@@ -146,7 +160,14 @@ class ReferenceOracle:
         provided: dict[str, dict[str, Value]] = reply.value()
         return provided
 
-    def _raw(self, case: Case, dtype: str, mode: str = "plain", options: dict[str, Any] | None = None) -> Answer:
+    def _raw(
+        self,
+        case: Case,
+        dtype: str,
+        mode: str = "plain",
+        options: dict[str, Any] | None = None,
+        values: dict[str, Value] | None = None,
+    ) -> Answer:
         remembered = (case.key, dtype)
         if mode == "plain" and remembered in self._answers:
             return self._answers[remembered]
@@ -155,7 +176,7 @@ class ReferenceOracle:
         record: list[tuple[str, Value]] = []
         reply = worker.request(
             {"op": "call", "id": 0, "mode": mode, **(options or {})},
-            {"args": cases.arguments(case, framework, dtype)},
+            {"args": cases.arguments(case, framework, dtype), **(values or {})},
             limits=REFERENCE_LIMITS,
             answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
         )
@@ -174,6 +195,7 @@ class ReferenceOracle:
         self.seconds += seconds
         body = reply.value()
         extra = {key: item for key, item in reply.header.items() if key not in ("id", "status", "value")}
+        extra.update({key: item for key, item in body.items() if key not in ("result", "inputs")})
         answer = Answer(body["result"], seconds, tuple(record), extra)
         if mode == "plain":
             self._answers[remembered] = answer

@@ -91,6 +91,8 @@ class Student:
         self.dropped_output = 0
         self.seconds = 0.0
         self.applied: dict[str, Any] = {}
+        # Names of everything the file calls, read from its syntax tree before it was run.
+        self.called: tuple[str, ...] = ()
         # Why nothing more is run, in words, once that is decided.
         self.stopped: str | None = None
         self.load_failure: Outcome | None = None
@@ -126,6 +128,7 @@ class Student:
             "module": self._exercise.name,
             "function": self._exercise.function,
             "arguments": len(self._exercise.spec.inputs),
+            "list_calls": any(check.kind == "source" for check in self._exercise.spec.checks),
         }
         limits = replace(
             self._limits,
@@ -141,11 +144,19 @@ class Student:
             worker.close()
             self.load_failure = _load_failure(reply.header.get("fault"))
             return self.load_failure
+        called = reply.header.get("calls")
+        self.called = tuple(map(str, called[:2000])) if isinstance(called, list) else ()
         self._worker = worker
         return None
 
     def call(
-        self, case: Case, dtype: str, mode: str = "plain", options: dict[str, Any] | None = None, layout: str | None = None
+        self,
+        case: Case,
+        dtype: str,
+        mode: str = "plain",
+        options: dict[str, Any] | None = None,
+        layout: str | None = None,
+        values: dict[str, Value] | None = None,
     ) -> Outcome:
         """Call the submission's function once. Never raises for anything that the submission does."""
         if self.stopped is not None:
@@ -159,7 +170,7 @@ class Student:
         record: list[tuple[str, Value]] = []
         reply = worker.request(
             {"op": "call", "id": 0, "mode": mode, **(options or {})},
-            {"args": cases.arguments(case, framework, dtype, layout)},
+            {"args": cases.arguments(case, framework, dtype, layout), **(values or {})},
             limits=self._limits,
             answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
         )

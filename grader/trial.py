@@ -14,6 +14,7 @@ from grader.cases import Case
 from grader.errors import AuthorError, Finding
 from grader.model import Exercise, Expected, Mismatch, Outcome
 from grader.oracle import IllConditioned, Oracle
+from grader.sandbox.protocol import Value
 from grader.submission import Student
 
 REDRAWS = 12
@@ -77,11 +78,12 @@ class Trial:
         mode: str = "plain",
         options: dict[str, Any] | None = None,
         layout: str | None = None,
+        values: dict[str, Value] | None = None,
     ) -> Outcome:
         """What the submission did with this case."""
         key = (case.key, dtype, mode + repr(sorted((options or {}).items())), layout or "")
         if key not in self._outcomes:
-            self._outcomes[key] = self.student.call(case, dtype, mode, options, layout)
+            self._outcomes[key] = self.student.call(case, dtype, mode, options, layout, values)
             if mode == "plain" and layout is None:
                 self._order.append((case, dtype))
         return self._outcomes[key]

@@ -79,7 +79,7 @@ def mutate(source: str, *, function: str | None = None) -> tuple[Mutant, ...]:
     if function is not None and not any(is_function_named(s, function) for s in statements):
         raise ValueError(f"no top-level function {function!r} in the source")
 
-    texts = [ast.unparse(statement) for statement in statements]
+    texts = [write_statement(statement) for statement in statements]
     proposals: list[tuple[Position, int, int, str, Change]] = []
     for number, statement in enumerate(statements):
         if function is not None and not is_function_named(statement, function):
@@ -143,16 +143,21 @@ def sample(mutants: Sequence[Mutant], limit: int, seed: int) -> tuple[Mutant, ..
 def render_changed(statement: ast.stmt, change: Change, reading: Reading) -> str:
     """The text of a top-level statement with `change` applied. The tree is as it was afterwards."""
     # Patching in place and restoring costs nothing per mutant; copying the tree would dominate the run.
-    holder = ast.Module(body=[statement], type_ignores=[])
+    if change.replaced[0][0] is statement:
+        return ast.unparse(change.replaced[0][1])
     slots = [reading.slots[id(old)] for old, _ in change.replaced]
-    slots = [Slot(holder, "body", 0) if isinstance(s.parent, ast.Module) else s for s in slots]
     try:
         for slot, (_, new) in zip(slots, change.replaced, strict=True):
             slot.put(new)
-        return ast.unparse(holder)
+        return write_statement(statement)
     finally:
         for slot, (old, _) in zip(slots, change.replaced, strict=True):
             slot.put(old)
+
+
+def write_statement(statement: ast.stmt) -> str:
+    # Within a module a string statement is written as the docstring it is.
+    return ast.unparse(ast.Module([statement], []))
 
 
 def join_statements(texts: Iterable[str]) -> str:
@@ -694,15 +699,18 @@ def number_literal(value: Number) -> ast.expr:
 
 
 def offset(node: ast.expr, step: int) -> ast.expr:
-    """`node + step`, simplified for numbers and for what is already one off."""
+    """`node + step`, simplified for numbers and for what has a number added already."""
     value = signed_number(node)
     if value is not None:
         return number_literal(value + step)
+    base = node
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        own = signed_number(node.right)
-        if own is not None and (own if isinstance(node.op, ast.Add) else -own) == -step:
-            return node.left
-    return ast.BinOp(node, ast.Add() if step > 0 else ast.Sub(), ast.Constant(abs(step)))
+        added = signed_number(node.right)
+        if isinstance(added, int):
+            base, step = node.left, step + (added if isinstance(node.op, ast.Add) else -added)
+    if step == 0:
+        return base
+    return ast.BinOp(base, ast.Add() if step > 0 else ast.Sub(), ast.Constant(abs(step)))
 
 
 def swapped(items: Sequence[ast.expr], i: int, j: int) -> list[ast.expr]:
@@ -1257,7 +1265,7 @@ def mutate_arguments(node: ast.AST, reading: Reading) -> Iterator[Change]:
     scalars = scalar_parameters(node, reading)
     for i, j in near_pairs(len(node.args)):
         mixed = is_literal(node.args[i]) != is_literal(node.args[j]) or (i in scalars) != (j in scalars)
-        if not mixed or (callee.name == "where" and i == 1):
+        if (i == 1) if callee.name == "where" else not mixed:
             new = altered(node, args=swapped(node.args, i, j))
             yield change(f"{i}-{j}", node, new, call_position(node))
 

@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from grader.sandbox import landlock, linux, namespaces, readable, seccomp
@@ -117,6 +117,9 @@ class Entered:
     uid: int | None
     missing: tuple[Missing, ...]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
 
 @dataclass(frozen=True)
 class Isolation:
@@ -141,30 +144,30 @@ def level_of(layers: Collection[str]) -> str:
 
 
 def enter_namespaces(
-    visible: Iterable[str] | None = None, folders: Iterable[str] | None = None, writable: str | None = None
+    packages: Iterable[str] = readable.PACKAGES, also: Iterable[str] = (), writable: str | None = None
 ) -> Entered:
-    """Enter namespaces in which only ``visible`` exists, or change nothing at all. Never raises.
+    """Enter namespaces in which only Python, ``packages`` and ``also`` exist, or change nothing at all. Never raises.
 
     Call it in a small, single-threaded process and then fork; only the child is inside, and it must call `settle` first.
-    ``visible`` (default: what workers may read) is what the zygote needs as well; the worker's own modules are always
-    visible to it. ``folders`` exist without their contents; ``writable`` holds the scratch folders of workers.
+    The worker's own modules are visible there, to be imported before a lock. ``writable`` is the folder that holds the
+    scratch folders of workers.
     """
     if not linux.SUPPORTED:
         return Entered((), None, (_not_linux("namespaces"),))
-    wanted = list(default_read_paths() if visible is None else visible)
-    own = [os.path.join(readable.OWN, name) for name in ("__init__.py", "__pycache__", "sandbox", "worker")]
-    view = namespaces.plan_view([*wanted, *own], default_list_paths() if folders is None else folders)
+    view = readable.default_view(packages)
+    own = (os.path.join(readable.OWN, name) for name in ("__init__.py", "__pycache__", "sandbox", "worker"))
+    steps = namespaces.plan_view(replace(view, paths=(*view.paths, *also, *own)))
     uid = NOBODY if os.geteuid() == 0 else None
     missing: tuple[Missing, ...] = ()
-    said = _rehearse(view, writable, uid, wanted)
+    said = _rehearse(steps, writable, uid, view.paths)
     if uid is not None and said.startswith("unreadable "):
         missing = (_unreadable(uid, said.removeprefix("unreadable ")),)
         uid = None
-        said = _rehearse(view, writable, uid, wanted)
+        said = _rehearse(steps, writable, uid, view.paths)
     if said != "ok":
         return Entered((), None, (_no_namespaces(said),))
     try:
-        return Entered(namespaces.enter(view, writable), uid, missing)
+        return Entered(namespaces.enter(steps, writable), uid, missing)
     except OSError as error:
         return Entered((), None, (_no_namespaces(_words(error)),))
 
@@ -179,7 +182,7 @@ def settle(entered: Entered) -> Entered:
     return Entered(names, entered.uid, entered.missing)
 
 
-def _rehearse(view: tuple[namespaces.Step, ...], writable: str | None, uid: int | None, needed: list[str]) -> str:
+def _rehearse(steps: tuple[namespaces.Step, ...], writable: str | None, uid: int | None, needed: Iterable[str]) -> str:
     """Do it all in a child that then ends: "ok", "unreadable PATH", or what went wrong.
 
     Some systems let a process into a user namespace and then refuse it everything there; the way back is closed.
@@ -189,7 +192,7 @@ def _rehearse(view: tuple[namespaces.Step, ...], writable: str | None, uid: int 
     if child == 0:
         said = "it died"
         try:
-            names = namespaces.enter(view, writable)
+            names = namespaces.enter(steps, writable)
             grandchild = os.fork()
             if grandchild:
                 os.close(writing)
@@ -211,19 +214,30 @@ def _rehearse(view: tuple[namespaces.Step, ...], writable: str | None, uid: int 
 
 
 def _first_unreadable(paths: Iterable[str]) -> str | None:
-    """The first existing path that this user cannot read, in a folder also the file that makes it a package."""
+    """The first existing path that this user cannot read, in a folder also the file that makes it a package.
+
+    Where a folder on the way is closed, that folder.
+    """
     for path in paths:
         for one in (path, os.path.join(path, "__init__.py")):
-            mode = os.R_OK | (os.X_OK if os.path.isdir(one) else 0)
             try:
                 os.stat(one)
             except PermissionError:
-                return one
+                return _barrier(one)
             except OSError:
                 continue
-            if not os.access(one, mode, effective_ids=True):
+            if not os.access(one, os.R_OK | (os.X_OK if os.path.isdir(one) else 0), effective_ids=True):
                 return one
     return None
+
+
+def _barrier(path: str) -> str:
+    at = "/"
+    for part in os.path.dirname(path).split("/"):
+        at = os.path.join(at, part)
+        if not os.access(at, os.X_OK, effective_ids=True):
+            return at
+    return path
 
 
 # --- The worker --------------------------------------------------------------------------------------------------------
@@ -317,7 +331,9 @@ def _change_user(policy: Policy, layers: list[str], missing: list[Missing]) -> N
         namespaces.become(uid)
         layers.append("uid")
     except OSError as error:
-        missing.append(Missing("uid", f"root could not become user {uid}: {_words(error)}", "run the grader as an ordinary user"))
+        missing.append(
+            Missing("uid", f"root could not become user {uid}: {_words(error)}", "run the grader as an ordinary user")
+        )
 
 
 def _close_all_but(keep: Collection[int], layers: list[str]) -> None:
@@ -427,7 +443,9 @@ def probe(enter: bool = True, layers: str = "auto", python: str = sys.executable
     """
     if not linux.SUPPORTED:
         applied = ("limits",) if sys.platform != "win32" else ()
-        return Isolation("limits-only", applied, tuple(_not_linux(name) for name in ("namespaces", "landlock", "seccomp")))
+        return Isolation(
+            "limits-only", applied, tuple(_not_linux(name) for name in ("namespaces", "landlock", "seccomp"))
+        )
     # Only the grader probes; workers need neither.
     import json
     import subprocess
@@ -440,8 +458,7 @@ def probe(enter: bool = True, layers: str = "auto", python: str = sys.executable
             [python, "-I", "-B", "-c", boot, "enter" if enter else "stay", layers],
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             cwd="/",
             timeout=PROBE_SECONDS,
             check=True,
@@ -465,7 +482,11 @@ def _words(error: OSError) -> str:
 
 def _not_linux(layer: str) -> Missing:
     name = {"darwin": "macOS", "win32": "Windows"}.get(sys.platform, sys.platform)
-    return Missing(layer, f"{name} does not have it; only limits hold", "grade untrusted code on Linux (a container or WSL 2 will do)")
+    return Missing(
+        layer,
+        f"{name} does not have it; only limits hold",
+        "grade untrusted code on Linux (a container or WSL 2 will do)",
+    )
 
 
 def _no_namespaces(reason: str) -> Missing:
@@ -473,7 +494,11 @@ def _no_namespaces(reason: str) -> Missing:
     for path, denies, key in (
         ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=10000"),
         ("/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
-        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0"),
+        (
+            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
     ):
         try:
             with open(path) as file:
@@ -489,11 +514,15 @@ def _no_landlock(error: OSError) -> Missing:
         return Missing("landlock", "this kernel has no Landlock", "use Linux 5.13 or newer, built with it")
     if error.errno == errno.EOPNOTSUPP:
         return Missing("landlock", "Landlock was switched off at boot", "add landlock to the kernel's lsm= parameter")
-    return Missing("landlock", f"Landlock was refused: {_words(error)}", "allow its calls in the container's seccomp profile")
+    return Missing(
+        "landlock", f"Landlock was refused: {_words(error)}", "allow its calls in the container's seccomp profile"
+    )
 
 
 def _no_seccomp(error: OSError) -> Missing:
-    return Missing("seccomp", f"the filter was refused: {_words(error)}", "use a kernel built with CONFIG_SECCOMP_FILTER")
+    return Missing(
+        "seccomp", f"the filter was refused: {_words(error)}", "use a kernel built with CONFIG_SECCOMP_FILTER"
+    )
 
 
 def _unreadable(uid: int, path: str) -> Missing:

@@ -22,6 +22,7 @@ _ADD_RULE = 445
 _RESTRICT_SELF = 446
 _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH = 1
+_RULE = struct.Struct("=Qi")  # rights, descriptor of the path
 
 _WRITE_FILE = 1 << 1
 _READ_FILE = 1 << 2
@@ -68,28 +69,25 @@ def restrict(rules: Iterable[tuple[str, int]]) -> int:
         attributes += struct.pack("=Q", _ABSTRACT_SOCKETS_AND_SIGNALS)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     ruleset = linux.syscall(_CREATE_RULESET, ctypes.addressof(buffer), len(attributes), 0)
+    rule = ctypes.create_string_buffer(_RULE.size)
     try:
         for path, rights in rules:
-            _allow(ruleset, path, rights & files)
+            try:
+                fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError as error:
+                # What is not there, or not reachable for this user, needs no permission.
+                if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+                    continue
+                raise
+            try:
+                if not stat.S_ISDIR(os.fstat(fd).st_mode):
+                    rights &= _ON_FILES
+                if rights & files:
+                    _RULE.pack_into(rule, 0, rights & files, fd)
+                    linux.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.addressof(rule), 0)
+            finally:
+                os.close(fd)
         linux.syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
     return version
-
-
-def _allow(ruleset: int, path: str, rights: int) -> None:
-    try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError as error:
-        # What is not there, or not reachable for this user, needs no permission.
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
-            return
-        raise
-    try:
-        if not stat.S_ISDIR(os.fstat(fd).st_mode):
-            rights &= _ON_FILES
-        if rights:
-            rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, fd), 12)
-            linux.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.addressof(rule), 0)
-    finally:
-        os.close(fd)

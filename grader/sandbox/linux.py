@@ -41,13 +41,15 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 # CDLL(None) is the C library that the interpreter runs on; Windows has no such thing.
 _libc = ctypes.CDLL(None, use_errno=True) if SUPPORTED else None
+if _libc is not None:
+    _libc.syscall.restype = ctypes.c_long
+    # Only the number is fixed: the kernel's calls take up to six words, and integers must not be cut to 32 bits.
+    _libc.syscall.argtypes = [ctypes.c_long]
 
 
 def syscall(number: int, *arguments: int) -> int:
     """Call the kernel by number; pointers are passed as addresses. Raises OSError."""
-    function = _function("syscall")
-    function.restype = ctypes.c_long
-    return _checked(function(ctypes.c_long(number), *map(ctypes.c_ulong, arguments)))
+    return _checked(_function("syscall")(number, *map(ctypes.c_ulong, arguments)))
 
 
 def prctl(option: int, *arguments: int) -> int:

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grader.sandbox import linux
+from grader.sandbox.readable import View
 
-_ALL_BUT_USER = (
-    linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWPID | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
-)
+_ALL_BUT_USER = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWPID | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 _NAMES = ("mount", "net", "pid", "ipc", "uts")
 _OLD_ROOT = "/.old"
 _MOST_LINKS = 40  # the kernel's own limit on following symbolic links
@@ -27,25 +25,29 @@ _MOST_LINKS = 40  # the kernel's own limit on following symbolic links
 
 @dataclass(frozen=True)
 class Step:
-    """One entry of the file tree to build: ``kind`` is folder, link (to ``target``), or bind (of the same old path)."""
+    """One entry of the file tree to build.
+
+    ``kind`` is folder, link (to ``target``), bind (of the same path in the old tree) or cover (an empty folder over one
+    that a bind shows).
+    """
 
     kind: str
     path: str
     target: str = ""
 
 
-def plan_view(paths: Iterable[str], folders: Iterable[str] = ()) -> tuple[Step, ...]:
-    """The entries that make ``paths`` reachable under their own names: parents, symbolic links on the way, and binds.
+def plan_view(view: View) -> tuple[Step, ...]:
+    """The steps that make ``view`` reachable under its own names: parents and symbolic links on the way included.
 
-    Of ``folders`` only the folder itself is made, to hold what is reachable in it. Missing paths are left out, and
-    /proc is not planned: it gets a mount of its own.
+    Missing paths are left out, and /proc is not planned: it gets a mount of its own.
     """
+    wanted = {os.path.abspath(path): "bind" for path in view.paths if not path.startswith("/proc/")}
+    wanted |= {os.path.abspath(path): "folder" for path in view.folders}
+    wanted |= {os.path.abspath(path): "cover" for path in view.covered}
     steps: dict[str, Step] = {}
-    for path in sorted(set(paths)):
-        if path != "/proc" and not path.startswith("/proc/"):
-            _plan(os.path.abspath(path), "bind", steps)
-    for path in sorted(set(folders)):
-        _plan(os.path.abspath(path), "folder", steps)
+    # In this order a folder comes before what lies in it.
+    for path in sorted(wanted):
+        _plan(path, wanted[path], steps)
     return tuple(steps.values())
 
 
@@ -59,37 +61,48 @@ def _plan(path: str, kind: str, steps: dict[str, Step]) -> None:
             here = os.path.dirname(here)
             continue
         at = os.path.join(here, part)
-        if at in steps and steps[at].kind == "bind":
-            return
         try:
             mode = os.lstat(at).st_mode
             target = os.readlink(at) if stat.S_ISLNK(mode) else ""
         except OSError:
             return
+        shown = _shown(at, steps)
         if target:
             links += 1
             if links > _MOST_LINKS:
                 return
-            steps[at] = Step("link", at, target)
+            if not shown:
+                steps[at] = Step("link", at, target)
             ahead = target.split("/") + ahead
             here = "/" if target.startswith("/") else here
-        elif kind == "folder" or any(rest not in ("", ".") for rest in ahead):
-            steps.setdefault(at, Step("folder", at))
-            here = at
-        else:
+            continue
+        here = at
+        if any(rest not in ("", ".") for rest in ahead):
+            if not shown:
+                steps.setdefault(at, Step("folder", at))
+        elif shown == (kind == "cover"):
             # Put last: it may replace a folder that was planned as another path's parent.
             steps.pop(at, None)
-            steps[at] = Step("bind", at)
+            steps[at] = Step(kind, at)
 
 
-def enter(view: tuple[Step, ...], writable: str | None) -> tuple[str, ...]:
-    """Move this process into new namespaces and the file tree ``view``; returns their names. Raises OSError.
+def _shown(path: str, steps: dict[str, Step]) -> bool:
+    """Whether a planned bind already brings ``path`` along."""
+    while path != "/":
+        if path in steps and steps[path].kind in ("bind", "cover"):
+            return steps[path].kind == "bind"
+        path = os.path.dirname(path)
+    return False
+
+
+def enter(steps: tuple[Step, ...], writable: str | None) -> tuple[str, ...]:
+    """Move this process into new namespaces and the file tree of ``steps``; returns their names. Raises OSError.
 
     ``writable`` is the one folder that may be changed there (within what Landlock leaves to each worker).
     """
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
     names = _unshare()
-    _build_view(view, writable)
+    _build_view(steps, writable)
     return names
 
 
@@ -114,20 +127,22 @@ def _map_user(uid: int, gid: int) -> None:
             file.write(text)
 
 
-def _build_view(view: tuple[Step, ...], writable: str | None) -> None:
+def _build_view(steps: tuple[Step, ...], writable: str | None) -> None:
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     # A small file system in memory becomes the root; the folder it is first mounted on reappears with the old root.
-    linux.mount("tmpfs", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755,size=4m")
+    _mount_memory("/tmp")
     os.mkdir("/tmp" + _OLD_ROOT)
     linux.pivot_root("/tmp", "/tmp" + _OLD_ROOT)
     os.chdir("/")
     mask = os.umask(0o022)
     try:
-        for step in view:
+        for step in steps:
             if step.kind == "link":
                 os.symlink(step.target, step.path)
             elif step.kind == "folder":
                 os.makedirs(step.path, exist_ok=True)
+            elif step.kind == "cover":
+                _mount_memory(step.path)
             else:
                 _bind(step.path)
                 linux.freeze_mounts(step.path, below=True)
@@ -139,7 +154,12 @@ def _build_view(view: tuple[Step, ...], writable: str | None) -> None:
         os.umask(mask)
     linux.unmount(_OLD_ROOT, linux.MNT_DETACH)
     os.rmdir(_OLD_ROOT)
-    linux.freeze_mounts("/", below=False)
+    for path in ("/", *(step.path for step in steps if step.kind == "cover")):
+        linux.freeze_mounts(path, below=False)
+
+
+def _mount_memory(path: str) -> None:
+    linux.mount("tmpfs", path, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755,size=1m")
 
 
 def _bind(path: str) -> None:

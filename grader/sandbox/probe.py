@@ -58,7 +58,11 @@ def main(arguments: list[str]) -> None:
         os.chmod(folder, 0o755)
         scene = _build_scene(folder, listener.getsockname()[1])
         tried, missing = _run(scene, enter=arguments[0] == "enter", layers=arguments[1])
-        if _read(scene.seen) != "seen" or os.stat(scene.seen).st_mode & 0o777 != 0o666 or os.listdir(scene.work) != ["scratch"]:
+        if (
+            _read(scene.seen) != "seen"
+            or os.stat(scene.seen).st_mode & 0o777 != 0o666
+            or os.listdir(scene.work) != ["scratch"]
+        ):
             tried.append(Tried("landlock", "leave files outside as they are", "one was changed"))
     finally:
         listener.close()
@@ -124,8 +128,7 @@ def _run(scene: Scene, *, enter: bool, layers: str) -> tuple[list[Tried], list[M
 def _be_launcher(scene: Scene, writing: int, *, enter: bool, layers: str) -> None:
     read_paths = isolation.default_read_paths(packages=())
     if enter:
-        visible = (*read_paths, scene.seen)
-        entered = isolation.enter_namespaces(visible=visible, writable=scene.work)
+        entered = isolation.enter_namespaces((), also=(scene.seen,), writable=scene.work)
     else:
         entered = isolation.Entered((), None, (Missing("namespaces", "they were not asked for"),))
     for one in entered.missing:
@@ -194,7 +197,9 @@ def _try_locked(scene: Scene, stray: int, policy: Policy, parent: int) -> Iterat
 
     yield Tried("limits", "take more memory than its budget", _take_memory(2 * policy.memory_bytes))
     yield _try("limits", "open more files than its limit", (errno.EMFILE,), lambda: _open_many(policy.open_files + 1))
-    yield _try("limits", "write a longer file than its limit", (errno.EFBIG,), lambda: _write_long(inside, policy.file_bytes))
+    yield _try(
+        "limits", "write a longer file than its limit", (errno.EFBIG,), lambda: _write_long(inside, policy.file_bytes)
+    )
     unlimited = resource.getrlimit(resource.RLIMIT_CPU)[1] == resource.RLIM_INFINITY
     yield Tried("limits", "compute for ever", "no limit on CPU time" if unlimited else None)
 

@@ -9,6 +9,7 @@ import importlib.machinery
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 PACKAGES = ("numpy", "torch", "einops")
 # What these import only when first used, so after the lock: an optimizer's first step imports torch._dynamo, which
@@ -40,28 +41,71 @@ OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """This package's folder."""
 
 
+@dataclass(frozen=True)
+class View:
+    """A file tree to build: ``paths`` with all below, of ``folders`` only the folder, of ``covered`` ones nothing."""
+
+    paths: tuple[str, ...]
+    folders: tuple[str, ...]
+    covered: tuple[str, ...]
+
+
 def default_read_paths(packages: Iterable[str] = PACKAGES, never: Iterable[str] = ()) -> tuple[str, ...]:
     """Every file and folder a worker may read, for the interpreter that runs this.
 
     ``never`` names what must stay unreadable (this package always does): a system folder around it is left out,
     a package in it raises ValueError. Nothing is imported to find this out.
     """
-    closed = [os.path.realpath(path) for path in (OWN, *never)]
-    asked = list(packages)
-    wanted = dict.fromkeys([*asked, *(name for package in asked for name in COMPANIONS.get(package, ()))])
-    found = [path for name in wanted for path in _package(name)]
-    for path in found:
-        if any(_overlap(os.path.realpath(path), one) for one in closed):
-            raise ValueError(f"{path} may not be readable for a submission and stay hidden from it at once")
-    for path in (*_standard_library(), *_shared_libraries(), *_SYSTEM):
-        if os.path.lexists(path) and not any(_overlap(os.path.realpath(path), one) for one in closed):
-            found.append(path)
-    return tuple(dict.fromkeys(found))
+    library = _library()
+    names = os.listdir(library)
+    if any(name in _INSTALLED for name in names):
+        # Installed packages live inside the library's own folder, so it is opened entry by entry.
+        inside = [os.path.join(library, name) for name in sorted(names) if name not in _INSTALLED]
+    else:
+        inside = [library]
+    return tuple(dict.fromkeys([*_packages(packages, never), *inside, *_beside_library(never)]))
 
 
 def default_list_paths() -> tuple[str, ...]:
     """The folders whose names may be listed: Python lists a folder of its path before it imports from it."""
-    return (*_installed(), os.path.dirname(os.path.abspath(os.__file__)))
+    return (*_installed(), _library())
+
+
+def default_view(packages: Iterable[str] = PACKAGES, never: Iterable[str] = ()) -> View:
+    """The same as a file tree, where the library is one entry with its installed packages covered up."""
+    covered = (os.path.join(_library(), name) for name in _INSTALLED)
+    paths = [*_packages(packages, never), _library(), *_beside_library(never)]
+    return View(
+        tuple(dict.fromkeys(paths)), tuple(_installed()), tuple(path for path in covered if os.path.isdir(path))
+    )
+
+
+def _packages(packages: Iterable[str], never: Iterable[str]) -> list[str]:
+    asked = list(packages)
+    wanted = dict.fromkeys([*asked, *(name for package in asked for name in COMPANIONS.get(package, ()))])
+    found = [path for name in wanted for path in _package(name)]
+    closed = _closed(never)
+    for path in found:
+        if any(_overlap(os.path.realpath(path), one) for one in closed):
+            raise ValueError(f"{path} may not be readable for a submission and stay hidden from it at once")
+    return found
+
+
+def _beside_library(never: Iterable[str]) -> Iterator[str]:
+    closed = _closed(never)
+    paths = [entry for entry in sys.path if entry.endswith(".zip") or os.path.basename(entry) == "lib-dynload"]
+    for path in (*paths, *_shared_libraries(), *_SYSTEM):
+        if os.path.lexists(path) and not any(_overlap(os.path.realpath(path), one) for one in closed):
+            yield path
+
+
+def _closed(never: Iterable[str]) -> list[str]:
+    return [os.path.realpath(path) for path in (OWN, *never)]
+
+
+def _library() -> str:
+    """The folder of Python's standard library."""
+    return os.path.dirname(os.path.abspath(os.__file__))
 
 
 def _installed() -> list[str]:
@@ -69,24 +113,13 @@ def _installed() -> list[str]:
     return [entry for entry in sys.path if os.path.basename(entry) in _INSTALLED and os.path.isdir(entry)]
 
 
-def _standard_library() -> Iterator[str]:
-    folder = os.path.dirname(os.path.abspath(os.__file__))
-    names = os.listdir(folder)
-    if any(name in _INSTALLED for name in names):
-        # Installed packages live inside the library's own folder, so it is opened entry by entry.
-        yield from (os.path.join(folder, name) for name in sorted(names) if name not in _INSTALLED)
-    else:
-        yield folder
-    for entry in sys.path:
-        if entry.endswith(".zip") or os.path.basename(entry) == "lib-dynload":
-            yield entry
-
-
 def _shared_libraries() -> Iterator[str]:
     """The libraries beside Python itself (pyenv, conda, /usr/local): single files, since packages live there too."""
     folder = os.path.join(sys.base_prefix, "lib")
     if sys.base_prefix != "/usr" and os.path.isdir(folder):
-        yield from (os.path.join(folder, name) for name in sorted(os.listdir(folder)) if ".so" in name or ".dylib" in name)
+        yield from (
+            os.path.join(folder, name) for name in sorted(os.listdir(folder)) if ".so" in name or ".dylib" in name
+        )
 
 
 def _package(name: str) -> Iterator[str]:
@@ -99,8 +132,9 @@ def _package(name: str) -> Iterator[str]:
     for beside in dict.fromkeys(os.path.dirname(place) for place in places):
         for entry in os.listdir(beside):
             stem, dot, kind = entry.rpartition(".")
-            distribution = stem.partition("-")[0]
-            if dot and (kind == "libs" and stem == name or kind == "dist-info" and _plain(distribution) == _plain(name)):
+            libraries = kind == "libs" and stem == name
+            metadata = kind == "dist-info" and _plain(stem.partition("-")[0]) == _plain(name)
+            if dot and (libraries or metadata):
                 yield os.path.join(beside, entry)
 
 

@@ -15,16 +15,15 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from grader.errors import GraderFault
 from grader.sandbox import protocol
+from grader.sandbox.launch import Zygote, command, environment, launch
 from grader.sandbox.protocol import Value
 
 PIPE_BYTES = 1 << 20
@@ -32,9 +31,6 @@ F_SETPIPE_SZ = 1031
 START_SECONDS = 120.0
 EXIT_SECONDS = 5.0
 KEPT_OUTPUT = 64 << 10
-# Passed on to a worker's empty environment: without them some installations cannot load NumPy or torch at all.
-PASSED_ON = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "SYSTEMROOT")
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 Answer = Callable[[str, Value], Value]
 
@@ -373,7 +369,7 @@ class _Executed:
 class ForkRunner:
     """A zygote and the workers it forks. Start it first, do other work, then `wait_ready`."""
 
-    def __init__(self, framework: str, isolate: bool = True) -> None:
+    def __init__(self, zygote: Zygote) -> None:
         self.versions: dict[str, str] = {}
         self.import_seconds = 0.0
         self._lock = threading.RLock()
@@ -381,19 +377,7 @@ class ForkRunner:
         self._spawned: dict[int, tuple[int, int]] = {}
         self._failed: dict[int, str] = {}
         self._statuses: dict[int, int] = {}
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._stderr = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            command("fork", framework, theirs.fileno(), isolate),
-            pass_fds=[theirs.fileno()],
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=self._stderr,
-            stderr=self._stderr,
-            cwd="/",
-            start_new_session=True,
-        )
-        theirs.close()
+        self._control, self._process, self._stderr = zygote.control, zygote.process, zygote.stderr
 
     def wait_ready(self) -> None:
         with self._lock:
@@ -480,7 +464,7 @@ class ForkRunner:
 class ExecRunner:
     """A fresh interpreter per worker: slower by one import, at home on every POSIX system."""
 
-    def __init__(self, framework: str, isolate: bool = True) -> None:
+    def __init__(self, framework: str) -> None:
         self.versions: dict[str, str] = {}
         self.import_seconds = 0.0
         self._framework = framework
@@ -523,32 +507,8 @@ class ExecRunner:
 def make_runner(way: str, framework: str, isolate: bool = True) -> ForkRunner | ExecRunner:
     """``way`` is fork or exec; fork needs Linux (pidfds, and a framework that survives a fork)."""
     if way == "fork" and sys.platform == "linux":
-        return ForkRunner(framework, isolate)
-    return ExecRunner(framework, isolate)
-
-
-def command(mode: str, framework: str, fd: int, isolate: bool) -> list[str]:
-    # -I: neither the current folder nor the user's environment can put a module in front of ours.
-    boot = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.worker import zygote; "
-        f"sys.path.remove({str(ROOT)!r}); zygote.main(sys.argv[1:])"
-    )
-    return [sys.executable, "-I", "-B", "-c", boot, mode, framework, str(fd), "isolate" if isolate else "open"]
-
-
-def environment() -> dict[str, str]:
-    """A worker's whole environment: nothing of the caller's but what loading NumPy and torch may need."""
-    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    return {
-        **passed,
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MALLOC_ARENA_MAX": "2",
-        "PYTHONHASHSEED": "0",
-        "LANG": "C.UTF-8",
-        "TZ": "UTC",
-    }
+        return ForkRunner(launch(framework, isolate))
+    return ExecRunner(framework)
 
 
 def pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -15,55 +14,20 @@ from grader.model import Exercise
 from grader.spec import document as documents
 from grader.spec import expressions, schema
 from grader.spec.document import Document, nearest
+from grader.spec.library import Library
 
-INSTALLED = Path(__file__).resolve().parent.parent / "library"
 M = TypeVar("M", bound=BaseModel)
 _INPUT: TypeAdapter[Any] = TypeAdapter(schema.InputEntry)
 
 
-@dataclass(frozen=True)
-class Library:
-    """Where exercises, references and fixtures lie. ``reference`` is None in a student's kit."""
-
-    exercises: Path
-    reference: Path | None
-    fixtures: Path | None = None
-
-    def folders(self) -> dict[str, Path]:
-        """Every exercise folder by name, in track order where a track file gives one."""
-        found: dict[str, Path] = {}
-        if not self.exercises.is_dir():
-            return found
-        for track in sorted(path for path in self.exercises.iterdir() if path.is_dir()):
-            inside = {path.parent.name: path.parent for path in track.glob("*/exercise.yaml")}
-            for name in [*(n for n in track_of(track).order if n in inside), *sorted(inside)]:
-                found.setdefault(name, inside[name])
-        return found
-
-
-def find_library(exercises: Path | None = None, reference: Path | None = None, start: Path | None = None) -> Library:
-    """The folders given, else those found from ``start`` upwards, else the installed ones."""
-    if exercises is not None:
-        if not exercises.is_dir():
-            raise UsageError(f"--exercises {exercises}: there is no such folder")
-        beside = exercises.parent / "reference"
-        return _library(exercises, reference or (beside if beside.is_dir() else None))
-    here = (start or Path.cwd()).resolve()
-    for folder in (here, *here.parents):
-        if any((folder / "exercises").glob("*/*/exercise.yaml")):
-            beside = folder / "reference"
-            return _library(folder / "exercises", reference or (beside if beside.is_dir() else None))
-    for root in (INSTALLED, INSTALLED.parent.parent):
-        if (root / "exercises").is_dir():
-            return _library(root / "exercises", reference or root / "reference")
-    raise UsageError("no exercises were found here, above, or in the installed package", "grade --exercises DIR")
-
-
-def _library(exercises: Path, reference: Path | None) -> Library:
-    if reference is not None and not reference.is_dir():
-        raise UsageError(f"--reference {reference}: there is no such folder")
-    fixtures = exercises.parent / "fixtures"
-    return Library(exercises, reference, fixtures if fixtures.is_dir() else None)
+def folders(library: Library) -> dict[str, Path]:
+    """Every exercise folder by name, in track order where a track file gives one."""
+    found: dict[str, Path] = {}
+    for track in library.tracks():
+        inside = {path.parent.name: path.parent for path in track.glob("*/exercise.yaml")}
+        for name in [*(n for n in track_of(track).order if n in inside), *sorted(inside)]:
+            found.setdefault(name, inside[name])
+    return found
 
 
 def track_of(folder: Path) -> schema.TrackFile:
@@ -85,15 +49,14 @@ def load(library: Library, name: str) -> Exercise:
         UsageError: there is no exercise of that name; names the nearest ones.
         AuthorError: its file is wrong; carries every finding.
     """
-    folders = library.folders()
-    if name not in folders:
-        close = difflib.get_close_matches(name, folders, n=3, cutoff=0.4)
+    folder = library.find(name)
+    if folder is None:
+        close = difflib.get_close_matches(name, folders(library), n=3, cutoff=0.4)
         did = " or ".join(f"`{word}`" for word in close)
         raise UsageError(
             f"there is no exercise `{name}`" + (f"; did you mean {did}?" if close else ""),
             f"grade {close[0]}" if close else "grade",
         )
-    folder = folders[name]
     return read_exercise(folder, library.reference)
 
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType, ModuleType
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -53,6 +53,10 @@ _TAKES_CPU: dict[str, frozenset[int] | None] = {
     "aten::_foreach_copy": None,
     "aten::is_same_size": None,
     "aten::is_set_to": None,
+    "aten::resize_as_": None,
+    "aten::_has_same_storage_numel": None,
+    "aten::bernoulli": frozenset({1}),
+    "aten::bernoulli_": frozenset({1}),
     "aten::index": frozenset({1}),
     "aten::_unsafe_index": frozenset({1}),
     "aten::index_put": frozenset({1}),
@@ -69,11 +73,13 @@ _TAKES_CPU: dict[str, frozenset[int] | None] = {
 }
 # Operations whose CUDA kernels refuse even a CPU tensor without axes (the generated same-device check).
 _REFUSES_CPU_SCALARS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "cat stack embedding index_select gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ "
-        "index_add index_add_ index_copy index_copy_ take put_ nll_loss_forward equal masked_select masked_scatter_"
-    ).split()
+    {
+        *("aten::cat", "aten::stack", "aten::embedding", "aten::index_select", "aten::gather", "aten::take"),
+        *("aten::scatter", "aten::scatter_", "aten::scatter_add", "aten::scatter_add_"),
+        *("aten::scatter_reduce", "aten::scatter_reduce_", "aten::index_add", "aten::index_add_"),
+        *("aten::index_copy", "aten::index_copy_", "aten::put_", "aten::masked_select", "aten::masked_scatter_"),
+        *("aten::nll_loss_forward", "aten::equal"),
+    }
 )
 # These return lengths on the CPU as their second result, also for CUDA data.
 _SECOND_RESULT_ON_CPU = frozenset({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence"})
@@ -220,11 +226,14 @@ class DeviceTensor(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, held: torch.Tensor, requires_grad: bool = False) -> DeviceTensor:
+    def __new__(cls, held: torch.Tensor, requires_grad: bool = False) -> Self:
+        # The carrier has no such bits, so torch would forget to apply them; and a zero without memory, as forward-mode
+        # differentiation makes them, crashes where its mark is lost.
         if held.is_conj() or held.is_neg():
-            # The carrier has no such bits, so torch would forget to apply them.
             held = held.resolve_conj().resolve_neg()
-        made: DeviceTensor = torch.Tensor._make_wrapper_subclass(
+        elif held._is_zerotensor():
+            held = torch.zeros_like(held)
+        made: Self = torch.Tensor._make_wrapper_subclass(
             cls,
             held.size(),
             strides=held.stride(),
@@ -499,7 +508,6 @@ class _FunctionMode(TorchFunctionMode):
 
     def __init__(self, file: str | None) -> None:
         self.file = file
-        self.last = ""
         self.failed: tuple[BaseException, str] | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -574,7 +582,8 @@ def _redirect(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with every mention of the pretended device turned into the carrier."""
-    if func is torch.device:
+    if func is torch._C._nn._parse_to:
+        # `Module.to` has its arguments read; what comes back is handed to `Tensor.to`.
         return args, kwargs
     device = kwargs.get("device")
     if device is not None:
@@ -596,7 +605,8 @@ def _carried(device: Any) -> Any:
         wanted = device
     if not isinstance(wanted, torch.device) or wanted.type == "cpu":
         return wanted
-    if wanted.type == "cuda" and wanted.index in (None, 0):
+    # The carrier itself comes from torch's own code, which reads it off a tensor in C++.
+    if (wanted.type == "cuda" and wanted.index in (None, 0)) or device is wanted and wanted == _CARRIER:
         return _CARRIER
     raise Unsupported(f"the device {wanted} is not imitated")
 
@@ -610,6 +620,13 @@ def _default_is_pretended() -> bool:
 
 
 _Special = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    made = func(*args, **kwargs)
+    if made.type == "meta":
+        raise Unsupported("the meta device carries the pretended one")
+    return made
 
 
 def _get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -629,8 +646,8 @@ def _is_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) > 1 and isinstance(args[1], str | int | torch.device) and not isinstance(args[1], bool):
-        args = (args[0], _carried(args[1]), *args[2:])
+    if len(args) > 1 and isinstance(args[1], str | int | torch.device):
+        return func(args[0], _carried(args[1]), *args[2:], **kwargs)
     args, kwargs = _redirect(func, args, kwargs)
     return func(*args, **kwargs)
 
@@ -699,7 +716,7 @@ def _new_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``torch.tensor``, ``as_tensor`` and ``asarray``: from a tensor the device follows it, from numbers the default."""
     options = dict(kwargs)
     data = args[0] if args else options.pop("data" if "data" in options else "obj")
-    return _make(func, (), data, options, _follow(data, options))
+    return _make(func, data, options, _follow(data, options))
 
 
 def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -709,7 +726,7 @@ def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     device = options.pop("device", None)
     target = args[0].device if device is None else _carried(device)
     options.setdefault("dtype", args[0].dtype)
-    return _make(torch.tensor, (), data, options, target)
+    return _make(torch.tensor, data, options, target)
 
 
 def _follow(data: Any, options: dict[str, Any]) -> torch.device:
@@ -724,16 +741,16 @@ def _follow(data: Any, options: dict[str, Any]) -> torch.device:
 
 
 def _make(
-    func: Any, before: tuple[Any, ...], data: Any, options: dict[str, Any], target: torch.device
+    func: Any, data: Any, options: dict[str, Any], target: torch.device
 ) -> torch.Tensor:
     if isinstance(data, torch.Tensor) and func is not torch.tensor:
         # Without copying where torch does not copy, and with the graph.
         return data.to(target, options.get("dtype") or data.dtype, copy=bool(options.get("copy")))
     requires_grad = bool(options.pop("requires_grad", False))
     options.pop("pin_memory", None)
-    made: torch.Tensor = func(*before, _lowered(data), device=_CPU, **options)
+    made: torch.Tensor = func(_lowered(data), device=_CPU, **options)
     if target.type != "meta":
-        return made.requires_grad_(requires_grad)
+        return made.requires_grad_() if requires_grad else made
     held = made.detach()
     # Data on a device is a copy, whatever it was made from.
     return DeviceTensor(held if func is torch.tensor else held.clone(), requires_grad)
@@ -747,11 +764,29 @@ def _lowered(data: Any) -> Any:
     return data
 
 
+def _start_backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The engine does not compare the devices of a subclass, so the gradients that a backward pass starts with are here."""
+    outputs = args[0] if args else kwargs["outputs"]
+    if func is torch.Tensor.backward:
+        gradients = args[1] if len(args) > 1 else kwargs.get("gradient")
+    else:
+        gradients = args[2] if len(args) > 2 else kwargs.get("grad_outputs")
+    for output, gradient in zip(_sequence(outputs), _sequence(gradients), strict=False):
+        if isinstance(gradient, torch.Tensor) and gradient.dim() > 0 and gradient.device != output.device:
+            raise DeviceMix(name_of(func), (_operand(output), _operand(gradient)), named=True)
+    return func(*args, **kwargs)
+
+
+def _sequence(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
 def _getter(name: str) -> Any:
     return getattr(torch.Tensor, name).__get__
 
 
 _SPECIAL: dict[Any, _Special] = {
+    torch.device: _device,
     _getter("device"): _get_device,
     _getter("is_cuda"): _is_cuda,
     _getter("is_meta"): _is_meta,
@@ -775,6 +810,8 @@ _SPECIAL: dict[Any, _Special] = {
     torch.as_tensor: _new_data,
     torch.asarray: _new_data,
     torch.Tensor.new_tensor: _new_tensor,
+    torch.Tensor.backward: _start_backward,
+    torch.autograd.grad: _start_backward,
 }
 
 
@@ -800,6 +837,14 @@ def name_of(func: Any) -> str:
 
 # --- one watched call ------------------------------------------------------------------------------------------------
 
+
+class _Stream:
+    """The one question that torch.optim asks of a stream."""
+
+    def is_capturing(self) -> bool:
+        return False
+
+
 _CUDA_ANSWERS: dict[str, Any] = {
     "is_available": True,
     "device_count": 1,
@@ -816,6 +861,7 @@ _ACCELERATOR_ANSWERS: dict[str, Any] = {
     "current_accelerator": torch.device("cuda"),
     "current_device_index": 0,
     "current_device_idx": 0,
+    "current_stream": _Stream(),
     "synchronize": None,
 }
 
@@ -827,17 +873,18 @@ def pretend_device() -> Iterator[torch.device]:
     ``torch.cuda.is_available()`` says True, tensors that `wrap` made or that were made with ``device="cuda"`` claim
     ``cuda:0``, and mixing them with CPU tensors raises `DeviceMix`. A default device that was set inside is reset.
     """
-    with _watching(None):
+    with _watching(_FunctionMode(None)):
         yield PRETEND
 
 
 @contextmanager
-def _watching(file: str | None) -> Iterator[_FunctionMode]:
-    functions = _FunctionMode(file)
+def _watching(functions: _FunctionMode) -> Iterator[None]:
     default = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     lifting = torch._C._only_lift_cpu_tensors()
     with ExitStack() as stack:
         _answer_for(torch.cuda, _CUDA_ANSWERS, stack)
+        # Builds with cuDNN would otherwise lay the weights of recurrent layers out anew, on a device that is not there.
+        _answer_for(torch.backends.cudnn, {"is_acceptable": False}, stack)
         accelerator = getattr(torch, "accelerator", None)
         if accelerator is not None:
             _answer_for(accelerator, _ACCELERATOR_ANSWERS, stack)
@@ -847,7 +894,7 @@ def _watching(file: str | None) -> Iterator[_FunctionMode]:
         stack.enter_context(_DispatchMode())
         stack.enter_context(functions)
         try:
-            yield functions
+            yield
         finally:
             if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not default:
                 torch.set_default_device(None if default is None else default.device)
@@ -894,10 +941,10 @@ def call_on_device(
     try:
         moved = _rebuild(args, lambda tensor: _moved(tensor, copies))
         moved_names = _rebuild(kwargs or {}, lambda tensor: _moved(tensor, copies))
-        with _watching(file) as functions:
+        with _watching(functions):
             result = function(*moved, **moved_names)
     except DeviceMix as mix:
-        return _judge_mix(mix, function, file, called_before)
+        return _judge_mix(mix, functions, function, file, called_before)
     except Unsupported as unknown:
         return DeviceResult("skipped", unknown.reason, unknown.operation, _innermost(unknown, file))
     except Exception as error:
@@ -906,7 +953,7 @@ def call_on_device(
         )
         detail = f"{type(error).__name__}: {_first_line(error)}"
         return DeviceResult("skipped", detail, operation, _innermost(error, file))
-    return _judge_result(result, scalar, called_before, function)
+    return _judge_result(result, functions, function, scalar, called_before)
 
 
 def on_device(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
@@ -946,50 +993,48 @@ def as_data(outcome: DeviceResult) -> dict[str, Any]:
     }
 
 
-def _judge_mix(mix: DeviceMix, function: Any, file: str | None, called_before: bool) -> DeviceResult:
-    status: Status = "mix"
-    detail = str(mix)
-    if _device_chosen_at_import(function):
-        status, detail = (
-            "skipped",
-            "the file chose its device while it was imported, where there was only the CPU",
-        )
-    elif called_before and any(operand.earlier for operand in mix.strangers):
-        status, detail = (
-            "skipped",
-            f"a tensor from before this call took part, perhaps from a cache: {detail}",
-        )
-    return DeviceResult(
-        status, detail, mix.operation, _innermost(mix, file), None, mix.kind, "", mix.operands
-    )
+def _judge_mix(
+    mix: DeviceMix, functions: _FunctionMode, function: Any, file: str | None, called_before: bool
+) -> DeviceResult:
+    doubt = _doubt(functions, function)
+    if not doubt and called_before and any(operand.earlier for operand in mix.strangers):
+        doubt = "a tensor from before this call took part, perhaps from a cache"
+    status: Status = "skipped" if doubt else "mix"
+    detail = f"{doubt}: {mix}" if doubt else str(mix)
+    return DeviceResult(status, detail, mix.operation, _innermost(mix, file), None, mix.kind, "", mix.operands)
 
 
-def _judge_result(result: Any, scalar: bool, called_before: bool, function: Any) -> DeviceResult:
+def _judge_result(
+    result: Any, functions: _FunctionMode, function: Any, scalar: bool, called_before: bool
+) -> DeviceResult:
     for path, part in _parts(result, ""):
         if not isinstance(part, torch.Tensor):
             if len(getattr(part, "shape", ())) == 0:
                 continue
-            detail = "a NumPy array, which is always on the cpu"
-            return DeviceResult("wrong_device", detail, "", None, _lower_all(result), "", path)
+            detail = f"the inputs are on {PRETEND}, but the result{path} is a NumPy array, which is always on the cpu"
+            return DeviceResult("wrong_device", detail, value=_lower_all(result), path=path)
         if type(part) is DeviceTensor or (scalar and part.dim() == 0 and part.device == _CPU):
             continue
         operand = _operand(part)
-        if part.device != _CPU:
-            return DeviceResult(
-                "skipped", "a tensor without data was returned", path=path, operands=(operand,)
-            )
-        if operand.earlier and called_before:
-            return DeviceResult(
-                "skipped", "a tensor from before this call was returned", path=path, operands=(operand,)
-            )
-        if _device_chosen_at_import(function):
-            detail = "the file chose its device while it was imported, where there was only the CPU"
-            return DeviceResult("skipped", detail, path=path, operands=(operand,))
-        detail = f"the inputs are on {PRETEND}, but the result{path} is a {operand}"
-        return DeviceResult(
-            "wrong_device", detail, "", operand.made_at, _lower_all(result), "", path, (operand,)
-        )
+        doubt = "" if part.device == _CPU else "a tensor without data was returned"
+        doubt = doubt or _doubt(functions, function)
+        if not doubt and called_before and operand.earlier:
+            doubt = "a tensor from before this call was returned, perhaps from a cache"
+        if doubt:
+            return DeviceResult("skipped", doubt, path=path, operands=(operand,))
+        detail = f"the inputs are on {PRETEND}, but the result{path} is {operand}"
+        return DeviceResult("wrong_device", detail, "", operand.made_at, _lower_all(result), "", path, (operand,))
     return DeviceResult("ok", value=_lower_all(result))
+
+
+def _doubt(functions: _FunctionMode, function: Any) -> str:
+    """Why what looks like a mistake may be one of the imitation, or nothing."""
+    if functions.failed is not None:
+        error, operation = functions.failed
+        return f"the submission went on after {operation} had raised {type(error).__name__}, which CUDA may not do"
+    if _device_chosen_at_import(function):
+        return "the file chose its device while it was imported, where there was only the CPU"
+    return ""
 
 
 def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -1066,12 +1111,8 @@ def _device_chosen_at_import(function: Any) -> bool:
     ``DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`` is right on the machine it was written for.
     """
     inner = inspect.unwrap(function)
-    names = getattr(inner, "__globals__", {})
-    if not any(
-        value == _CPU if isinstance(value, torch.device) else value == "cpu"
-        for value in names.values()
-        if isinstance(value, str | torch.device)
-    ):
+    kept = [*getattr(inner, "__globals__", {}).values(), *(getattr(inner, "__defaults__", None) or ())]
+    if not any(isinstance(value, str | torch.device) and str(value) == "cpu" for value in kept):
         return False
     file = _file_of(function)
     text = "".join(linecache.getlines(file)) if file is not None else ""

@@ -6,6 +6,7 @@ the kernel itself; what is said here of changed inputs or devices teaches honest
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import time
@@ -80,6 +81,8 @@ class Host:
     def _load(self, header: dict[str, Any], buffers: list[memoryview]) -> None:
         self._filename = header["filename"]
         started = time.perf_counter()
+        # Read before the submission runs, so that it has no say in it.
+        called = source.called_names(bytes(buffers[0])) if header.get("list_calls") else []
         try:
             self._function = source.load_function(
                 bytes(buffers[0]), self._filename, header["module"], header["function"], header["arguments"]
@@ -89,7 +92,7 @@ class Host:
         except BaseException as error:
             reply = {"loaded": False, "fault": {"cause": _cause(error), **source.describe(error, self._filename)}}
         else:
-            reply = {"loaded": True, "seconds": time.perf_counter() - started}
+            reply = {"loaded": True, "seconds": time.perf_counter() - started, "calls": called}
         _flush()
         self._pipe.send(reply)
 
@@ -109,6 +112,8 @@ class Host:
     def _call(self, header: dict[str, Any], buffers: list[memoryview]) -> None:
         arguments = protocol.decode(header["args"], buffers)
         native = tuple(values.to_native(value, self._answer) for value in arguments)
+        if "weights" in header:
+            header["weights"] = protocol.decode(header["weights"], buffers)
         mode = _mode(header.get("mode", "plain"))
         started = time.perf_counter()
         try:
@@ -160,6 +165,24 @@ def _changed(native: tuple[Any, ...], changed: list[dict[str, Any]]) -> dict[int
     return {entry["argument"]: values.from_native(native[entry["argument"]]) for entry in changed[:4]}
 
 
+def _on_device(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    from grader.worker.device import call_on_device
+
+    started = time.perf_counter()
+    found = call_on_device(function, native, scalar=bool(options.get("scalar")), called_before=True, file=options.get("file"))
+    place = found.where
+    told = {
+        "status": found.status,
+        "detail": found.detail,
+        "operation": found.operation,
+        "path": found.path,
+        "file": place.file if place is not None else "",
+        "line": place.line if place is not None else 0,
+        "text": linecache.getline(place.file, place.line).strip() if place is not None else "",
+    }
+    return {"value": {"result": None}, "seconds": time.perf_counter() - started, "device": told}
+
+
 def _mode(name: str) -> Mode:
     if name == "plain":
         return _plain
@@ -168,9 +191,7 @@ def _mode(name: str) -> Mode:
 
         return gradients
     if name == "device":
-        from grader.worker.device import on_device
-
-        return on_device
+        return _on_device
     if name == "memory":
         from grader.worker.memory import peak
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
 import linecache
@@ -105,6 +106,39 @@ def _is_own(item: Any, module_name: str) -> bool:
 def _line(function: Any) -> int:
     code = getattr(function, "__code__", None)
     return code.co_firstlineno if code is not None else 0
+
+
+def called_names(source: bytes) -> list[str]:
+    """Dotted names of everything that is called, aliases of imports resolved; empty where the source does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases.update({name.asname: name.name for name in node.names if name.asname})
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            aliases.update({name.asname or name.name: f"{node.module}.{name.name}" for name in node.names})
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            dotted = _dotted(node.func)
+            head, _, rest = dotted.partition(".")
+            found.add(aliases.get(head, head) + ("." + rest if rest else ""))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            found.add("operator.matmul")
+    return sorted(name for name in found if name)[:2000]
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = _dotted(node.value)
+        # A method of any expression is known by its last name alone.
+        return f"{inner}.{node.attr}" if inner else f".{node.attr}".lstrip(".")
+    return ""
 
 
 def describe(error: BaseException, filename: str) -> dict[str, Any]:

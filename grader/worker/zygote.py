@@ -47,7 +47,8 @@ def warm_up(framework: str) -> dict[str, str]:
         import torch
         import torch.nn.functional as F
 
-        import grader.worker.autograd  # noqa: F401
+        import grader.worker.autograd
+        import grader.worker.device  # noqa: F401
 
         with torch.no_grad():
             for dtype in (torch.float64, torch.float32):
@@ -195,7 +196,7 @@ def main(arguments: list[str]) -> None:
         from grader.sandbox import isolation
 
         entered = isolation.enter_namespaces()
-        if "pid" in entered:
+        if "pid" in entered.names:
             # Only a child lives in the new pid namespace; as its pid 1 it takes every process there along when it dies.
             child = os.fork()
             if child:

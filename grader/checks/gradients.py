@@ -1,0 +1,121 @@
+"""The `gradients` check: the gradient of a random projection of the result, against the reference's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from grader import cases, compare
+from grader.cases import Case, Drawn
+from grader.checks import verdicts
+from grader.checks.values import size
+from grader.model import Question, Ruling
+from grader.oracle import RESPONSE_FACTOR
+from grader.randomness import Draws
+from grader.sandbox.protocol import Array, Value
+from grader.spec import expressions
+from grader.trial import Trial
+
+DTYPE = "float64"
+PERTURBED = 2
+FLOOR = 64 * 2.0**-52
+
+Gradients = dict[str, np.ndarray | None]
+
+
+def check(trial: Trial, question: Question) -> Ruling:
+    """Gradients reach every input they should, are the reference's, and are exactly zero where nothing is used."""
+    group: Any = question.cases or "random"
+    right = [case for case, dtype in trial.plan.select(group, [DTYPE]) if trial.right(case, dtype)]
+    if not right:
+        return Ruling("skipped", "values", facts={"why": "gradients are compared where values are right, and nowhere are they"})
+    case = min(right, key=size)
+    options, weights = _request(trial, question, case)
+    outcome = trial.outcome(case, DTYPE, "gradients", options, values={"weights": weights})
+    if outcome.status == "not_run":
+        return Ruling("skipped", "stopped", outcome=outcome)
+    if not outcome.returned:
+        verdict, cause = verdicts.of_outcome(outcome)
+        help = "an in-place operation on an input, or on a tensor that autograd still needs, cannot be differentiated."
+        return Ruling(verdict, cause, case, DTYPE, outcome, failing=((case, DTYPE),), facts={"help": help})
+    mine = _named(case, outcome.extra.get("gradients"))
+    if not outcome.extra.get("attached"):
+        return _failed(case, outcome, "gradient_cut", "The result is not connected to the inputs: no gradient can flow back.", "detach, no_grad, item, tolist, numpy and torch.tensor(...) cut the graph.")
+    base = _named(case, trial.oracle.raw(case, DTYPE, "gradients", options, {"weights": weights}).extra["gradients"])
+    moved = [
+        _named(case, trial.oracle.raw(cases.perturb(case, k), DTYPE, "gradients", options, {"weights": weights}).extra["gradients"])
+        for k in range(PERTURBED)
+    ]
+    missing, different = [], []
+    for name, theirs in base.items():
+        verdict = _compare(mine.get(name), theirs, [other[name] for other in moved])
+        if verdict == "missing":
+            missing.append(name)
+        elif verdict == "different":
+            different.append(name)
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        return _failed(case, outcome, "gradient_missing", f"No gradient reaches {names}.", "detach, no_grad, item, tolist, numpy and torch.tensor(...) cut the graph.")
+    if different:
+        names = ", ".join(f"`{name}`" for name in different)
+        return _failed(case, outcome, "gradient_wrong", f"The gradient with respect to {names} differs from the reference's.", "the values are right: look for a part that is computed without the graph, or added twice.")
+    return _zeros(question, case, outcome, mine)
+
+
+def _request(trial: Trial, question: Question, case: Case) -> tuple[dict[str, Any], list[Value]]:
+    names = list(case.arguments)
+    wrt = question.check.wrt or tuple(name for name, value in case.arguments.items() if _continuous(value))
+    draws = Draws(case.seed, case.key, "projection")
+    weights: list[Value] = []
+    for part in compare.parts(trial.expected(case, DTYPE).value, trial.exercise.spec.output):
+        values = compare.numbers(part.value)
+        if isinstance(part.value, Array) and part.value.is_float and values is not None:
+            weights.append(Array("tensor", DTYPE, draws.normal(values.shape)))
+    return {"wrt": [names.index(name) for name in wrt if name in names]}, weights
+
+
+def _continuous(value: Any) -> bool:
+    if isinstance(value, Drawn):
+        return value.continuous
+    if isinstance(value, dict):
+        return any(_continuous(item) for item in value.values())
+    return isinstance(value, list) and any(_continuous(item) for item in value)
+
+
+def _named(case: Case, found: Any) -> Gradients:
+    names = list(case.arguments)
+    gradients: Gradients = {}
+    for entry in found if isinstance(found, list) else []:
+        if isinstance(entry, list) and len(entry) == 3 and type(entry[0]) is int and 0 <= entry[0] < len(names):
+            values = compare.numbers(entry[2]) if entry[2] is not None else None
+            gradients[names[entry[0]] + str(entry[1])[:100]] = values
+    return gradients
+
+
+def _compare(mine: np.ndarray | None, theirs: np.ndarray | None, moved: list[np.ndarray | None]) -> str:
+    zero = theirs is None or not theirs.any()
+    if zero:
+        return "right" if mine is None or (mine.size and float(np.abs(mine).max()) <= FLOOR) or not mine.size else "different"
+    assert theirs is not None
+    if mine is None or mine.shape != theirs.shape or not mine.any():
+        return "missing"
+    responses = [float(np.abs(other - theirs).max()) for other in moved if other is not None and other.shape == theirs.shape]
+    allowed = max(RESPONSE_FACTOR * max(responses, default=0.0), FLOOR * float(np.abs(theirs).max()))
+    return "different" if compare.wrong_elements(mine, theirs, allowed).any() else "right"
+
+
+def _zeros(question: Question, case: Case, outcome: Any, mine: Gradients) -> Ruling:
+    for what in question.check.zero:
+        name = what.split("[")[0]
+        gradient = mine.get(name)
+        if gradient is None:
+            continue
+        part = np.asarray(expressions.evaluate(what, {**case.dims, name: gradient}))
+        if part.size and part.any():
+            return _failed(case, outcome, "gradient_not_zero", f"The gradient of `{what}` is not exactly zero, so it is used somewhere.", question.help)
+    return Ruling("pass", case=case)
+
+
+def _failed(case: Case, outcome: Any, cause: str, claim: str, help: str | None) -> Ruling:
+    return Ruling("fail", cause, case, DTYPE, outcome, failing=((case, DTYPE),), facts={"claim": claim, "help": help})

@@ -1,0 +1,306 @@
+"""Relations: what the result may depend on, seen by changing inputs and watching outputs.
+
+A whole position (a token row, an example) is replaced by fresh values, one at a time, and the movement of each output
+position is measured in tolerances of the case. "Does not read" is said only where the reference moves by at least
+`READS` tolerances and the submission by at most `STILL`; "leaks" only where the reference moves by at most `HELD` and the
+submission by more than `LEAKS`. Anything between is undecided and never held against a submission.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from grader import cases, compare
+from grader.cases import Case, Drawn
+from grader.checks import verdicts
+from grader.checks.values import size
+from grader.errors import AuthorError, Finding
+from grader.model import Grid, Question, Ruling
+from grader.randomness import Draws
+from grader.sandbox.protocol import Value
+from grader.spec import expressions
+from grader.trial import Trial
+
+READS, STILL = 10.0, 2.0
+HELD, LEAKS = 1.0, 4.0
+LARGE = 1000.0
+DTYPE = "float64"
+# Cases looked at before a relation is called held; more would only repeat what the values checks saw.
+TRIED = 2
+
+
+def independent(trial: Trial, question: Question) -> Ruling:
+    """No example's outputs move when another example's inputs are replaced."""
+    return _dependence(trial, question, lambda out, into: out != into, leaks=True)
+
+
+def causal(trial: Trial, question: Question) -> Ruling:
+    """No output moves when a later input position is replaced."""
+    return _dependence(trial, question, lambda out, into: into > out, leaks=True)
+
+
+def reads(trial: Trial, question: Question) -> Ruling:
+    """Every output moves with every input position that moves the reference's."""
+    return _dependence(trial, question, lambda out, into: True, leaks=False)
+
+
+def _dependence(trial: Trial, question: Question, concerns: Any, leaks: bool) -> Ruling:
+    candidates = [case for case in _candidates(trial, question) if _positions(case, question.check.inputs) >= 2]
+    last: Ruling | None = None
+    for case in candidates[:TRIED]:
+        ruling = _map(trial, question, case, concerns, leaks)
+        if ruling.verdict not in ("pass", "skipped"):
+            return ruling
+        last = ruling if last is None or last.verdict == "skipped" else last
+    return last or Ruling("skipped", "no_case", facts={"why": "no case has two positions to compare"})
+
+
+def _candidates(trial: Trial, question: Question) -> list[Case]:
+    group: Any = question.cases or "random"
+    found = [case for case, dtype in trial.plan.select(group, [DTYPE])]
+    return sorted(found, key=size)
+
+
+def _positions(case: Case, inputs: dict[str, int]) -> int:
+    counts = set()
+    for name, axis in inputs.items():
+        drawn = case.arguments.get(name)
+        if not isinstance(drawn, Drawn) or drawn.values.ndim <= axis:
+            return 0
+        counts.add(drawn.values.shape[axis])
+    return min(counts, default=0)
+
+
+def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: bool) -> Ruling:
+    check = question.check
+    base = _numbers(trial, case, check.part, DTYPE)
+    if isinstance(base, Ruling):
+        return base
+    mine, theirs, allowed = base
+    axis = check.output
+    if theirs.ndim <= axis:
+        raise _author(trial, question, f"the result has no axis {axis}")
+    columns = _positions(case, check.inputs)
+    rows = theirs.shape[axis]
+    got = np.full((rows, columns), np.nan)
+    wanted = np.full((rows, columns), np.nan)
+    for at in range(columns):
+        varied = _replace_position(case, check.inputs, at)
+        outcome = trial.outcome(varied, DTYPE)
+        if not outcome.returned:
+            if outcome.status == "not_run":
+                return Ruling("skipped", "stopped", outcome=outcome)
+            verdict, cause = verdicts.of_outcome(outcome)
+            return Ruling(verdict, cause, varied, DTYPE, outcome)
+        moved = _part(outcome.value, check.part)
+        if moved is None or moved.shape != mine.shape:
+            return Ruling("skipped", "values", facts={"why": "its results change shape with the values of the inputs"})
+        answer = _part(trial.oracle.raw(varied, DTYPE).value, check.part)
+        assert answer is not None
+        got[:, at] = _movement(mine, moved, axis) / allowed
+        wanted[:, at] = _movement(theirs, answer, axis) / allowed
+    grid = Grid(_axis_name(trial, question, axis), _input_name(check.inputs), _cells(got, LEAKS, STILL), _cells(wanted, READS, HELD))
+    bad = [
+        (row, column)
+        for row in range(rows)
+        for column in range(columns)
+        if concerns(row, column)
+        and (
+            (leaks and wanted[row, column] <= HELD and got[row, column] > LEAKS)
+            or (not leaks and wanted[row, column] >= READS and got[row, column] <= STILL)
+        )
+    ]
+    if not bad:
+        return Ruling("pass", case=case)
+    return Ruling(
+        "fail", "leak" if leaks else "not_read", case, DTYPE, trial.outcome(case, DTYPE), failing=((case, DTYPE),), grid=grid,
+        facts={"bad": bad, "inputs": list(check.inputs), "claim": _claim(question, grid, bad, leaks)},
+    )  # fmt: skip
+
+
+def _claim(question: Question, grid: Grid, bad: list[tuple[int, int]], leaks: bool) -> str:
+    row, column = bad[0]
+    names = " and ".join(f"`{name}`" for name in question.check.inputs)
+    if question.check.kind == "independent":
+        return f"Changing {names} of example {column} also changes the output of example {row}."
+    if leaks:
+        return f"Changing {names} at position {column} changes the output at position {row}, which comes before it."
+    return f"Some outputs do not change when {names} change, where they should."
+
+
+def _movement(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
+    """The largest change per position of ``axis``; a change to or from a non-finite value is infinite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = (first == second) | (np.isnan(first) & np.isnan(second))
+        change = np.where(same, 0.0, np.abs(first - second))
+    change = np.nan_to_num(change, nan=np.inf, posinf=np.inf)
+    others = tuple(k for k in range(change.ndim) if k != axis)
+    return np.asarray(change.max(axis=others) if others else change)
+
+
+def _cells(moved: np.ndarray, yes: float, no: float) -> tuple[tuple[bool | None, ...], ...]:
+    return tuple(tuple(True if cell > yes or cell == np.inf else False if cell <= no else None for cell in row) for row in moved)
+
+
+def _axis_name(trial: Trial, question: Question, axis: int) -> str:
+    output = trial.exercise.spec.output
+    if question.check.part is not None and output.items:
+        keys = list(output.items)
+        part = question.check.part
+        output = output.items[keys[part] if isinstance(part, int) else part]
+    axes = output.axes
+    return axes[axis] if axes is not None and axis < len(axes) else "output"
+
+
+def _input_name(inputs: dict[str, int]) -> str:
+    first = next(iter(inputs))
+    return {"src_ids": "source", "tgt_ids": "target"}.get(first, first)
+
+
+def _replace_position(case: Case, inputs: dict[str, int], at: int) -> Case:
+    """The case with position ``at`` of every named input replaced by other values of the same kind."""
+    changed = {}
+    for name, axis in inputs.items():
+        drawn: Drawn = case.arguments[name]
+        values = drawn.values.copy()
+        index: list[Any] = [slice(None)] * values.ndim
+        index[axis] = at
+        draws = Draws(case.seed, case.key, "replace", name, at)
+        values[tuple(index)] = _other(drawn, values[tuple(index)], draws)
+        changed[name] = values
+    return case.with_values(changed, f"replaced {','.join(inputs)} at {at}")
+
+
+def _other(drawn: Drawn, old: np.ndarray, draws: Draws, scale: float | None = None) -> np.ndarray:
+    """Fresh values that differ from ``old`` everywhere they can: floats of a sensible scale, other ids, flipped booleans."""
+    if drawn.values.dtype == bool:
+        return ~old
+    if drawn.continuous:
+        finite = drawn.values[np.isfinite(drawn.values)]
+        spread = float(finite.std()) if finite.size else 1.0
+        return draws.normal(old.shape) * (scale if scale is not None else (spread or 1.0))
+    # Ids: another one of those in use, so that no table is left.
+    pool = np.unique(drawn.values)
+    if pool.size < 2:
+        return old
+    where = np.searchsorted(pool, old)
+    step = draws.integers(1, pool.size, old.shape)
+    return np.asarray(pool[(where + step) % pool.size])
+
+
+def _part(value: Value, part: str | int | None) -> np.ndarray | None:
+    if part is not None:
+        if isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
+            return None
+    found = compare.numbers(value)
+    return None if found is None else found.astype(np.float64)
+
+
+def _numbers(
+    trial: Trial, case: Case, part: str | int | None, dtype: str
+) -> tuple[np.ndarray, np.ndarray, float] | Ruling:
+    """(the submission's result, the reference's, what is allowed) of a case, or why there is none."""
+    outcome = trial.outcome(case, dtype)
+    if outcome.status == "not_run":
+        return Ruling("skipped", "stopped", outcome=outcome)
+    if not outcome.returned:
+        return Ruling("skipped", "values", facts={"why": "the call it compares with gave no result"})
+    expected = trial.expected(case, dtype)
+    mine, theirs = _part(outcome.value, part), _part(expected.value, part)
+    if theirs is None:
+        raise AssertionError("a relation over a result that holds no numbers")
+    if mine is None or mine.shape != theirs.shape:
+        return Ruling("skipped", "values", facts={"why": "the result has the wrong type or shape"})
+    allowed = [leaf.allowed for leaf in expected.leaves if leaf.allowed > 0]
+    return mine, theirs, max(allowed, default=1e-12)
+
+
+# --- ignores ----------------------------------------------------------------------------------------------------------
+
+
+def ignores(trial: Trial, question: Question) -> Ruling:
+    """Other large finite values where nothing should be read change nothing."""
+    last = Ruling("skipped", "no_case", facts={"why": "no case has the input"})
+    for case in _candidates(trial, question)[:TRIED]:
+        for what in question.check.what:
+            base = _numbers(trial, case, None, DTYPE) if trial.exercise.spec.output.kind == "array" else None
+            ruling = _ignored(trial, question, case, what, base)
+            if ruling.verdict not in ("pass", "skipped"):
+                return ruling
+            last = ruling if last.verdict != "pass" else last
+    return last
+
+
+def _ignored(trial: Trial, question: Question, case: Case, what: str, base: Any) -> Ruling:
+    if isinstance(base, Ruling):
+        return base
+    try:
+        varied = fill(case, what)
+    except expressions.ExpressionError as error:
+        raise _author(trial, question, f"`{what}`: {error}") from None
+    if varied is None:
+        return Ruling("skipped", "no_case", facts={"why": f"`{what}` is empty in every case"})
+    expected = trial.expected(case, DTYPE)
+    answer = trial.oracle.raw(varied, DTYPE).value
+    output, framework = trial.exercise.spec.output, trial.exercise.spec.framework
+    if compare.mismatch(answer, expected, output, framework) is not None:
+        raise _author(trial, question, f"the reference itself changes with `{what}` in case `{case.name}`")
+    before = trial.outcome(case, DTYPE)
+    if not before.returned:
+        return Ruling("skipped", "values", facts={"why": "the call it compares with gave no result"})
+    after = trial.outcome(varied, DTYPE)
+    if after.status == "not_run":
+        return Ruling("skipped", "stopped", outcome=after)
+    if not after.returned:
+        verdict, cause = verdicts.of_outcome(after)
+        return Ruling(verdict, cause, varied, DTYPE, after, failing=((case, DTYPE),))
+    remembered = compare.rebase(expected, before.value, output)
+    if remembered is None:
+        return Ruling("skipped", "values", facts={"why": "the result has the wrong type or shape"})
+    wide = replace(remembered, leaves=tuple(replace(leaf, allowed=LEAKS * leaf.allowed) for leaf in remembered.leaves))
+    mismatch = compare.mismatch(after.value, wide, output, framework)
+    if mismatch is None or mismatch.kind in ("type", "dtype", "unsupported", "structure"):
+        return Ruling("pass", case=case)
+    return Ruling(
+        "fail", "not_ignored", case, DTYPE, after, mismatch, ((case, DTYPE),),
+        facts={"claim": f"The result changes when `{what}` is filled with other values.", "labels": ("with other values there", "before")},
+    )  # fmt: skip
+
+
+def fill(case: Case, what: str) -> Case | None:
+    """The case with ``what`` (an input, or a slice of one) filled with other values; None when it is empty."""
+    tree = expressions.parse(what)
+    root = tree
+    while hasattr(root, "value") and not hasattr(root, "id"):
+        root = root.value
+    name = str(getattr(root, "id", what))
+    drawn = case.arguments.get(name)
+    if not isinstance(drawn, Drawn):
+        return None
+    scope: dict[str, Any] = {**case.dims, name: drawn.values.copy()}
+    old = np.asarray(expressions.evaluate(what, scope))
+    if old.size == 0:
+        return None
+    draws = Draws(case.seed, case.key, "fill", what)
+    new = _other(drawn, old, draws, LARGE)
+    if what.strip() == name:
+        scope[name] = new
+    else:
+        scope["_new"] = new
+        expressions.assign(f"{what} = _new", scope)
+    varied = case.with_values({name: np.asarray(scope[name])}, f"filled {what}")
+    return replace(varied, arguments={**varied.arguments, name: cases.rounded(varied.arguments[name], case.grid)})
+
+
+def _author(trial: Trial, question: Question, message: str) -> AuthorError:
+    path = str(trial.exercise.folder / "exercise.yaml")
+    return AuthorError([Finding(path, 0, 0, f"check `{question.id}`: {message}")], f"grader lint {trial.exercise.name}")
+
+

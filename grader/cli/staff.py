@@ -1,0 +1,18 @@
+"""The ``grader`` command: what instructors and CI use."""
+
+from __future__ import annotations
+
+import click
+
+from grader.cli import frame
+
+
+@click.group("grader", context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tensorgrade", prog_name="tensorgrade")
+def grader() -> None:
+    """Write, prove and hand out exercises, and grade classes."""
+
+
+def main() -> None:
+    """Entry point."""
+    frame.run(grader, "grader")

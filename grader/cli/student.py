@@ -1,0 +1,242 @@
+"""The ``grade`` command: parse, call, print, exit code."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from grader import progress
+from grader.cli import frame
+from grader.errors import AuthorError, GraderFault, UsageError
+from grader.model import Exercise, Report
+from grader.sandbox.launch import Zygote
+from grader.sandbox.runner import ForkRunner, Runner, make_runner
+from grader.spec.library import Library
+
+EPILOG = """
+\b
+Examples:
+  grade                                   the exercises and what you passed
+  grade softmax --start                   write ./softmax.py to begin with
+  grade softmax                           grade ./softmax.py
+  grade softmax mine.py --seed 7          the same cases as another run
+  grade softmax --hint                    one hint, each time one further
+"""
+
+
+def build(zygote: Zygote | None) -> click.Command:
+    """The command; ``zygote`` is one that was started early for it."""
+
+    @click.command("grade", epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+    @click.argument("exercise", required=False)
+    @click.argument("submission", required=False, type=click.Path(path_type=Path))
+    @click.option("--start", is_flag=True, help="Write the stub as ./EXERCISE.py and say what to do next.")
+    @click.option("--force", is_flag=True, help="With --start: overwrite the file.")
+    @click.option("--show", is_flag=True, help="Print the statement.")
+    @click.option("--hint", is_flag=True, help="Print the next hint.")
+    @click.option("-v", "--verbose", is_flag=True, help="Every failing check in full.")
+    @frame.grading_options
+    @frame.library_options
+    @click.version_option(package_name="tensorgrade", prog_name="tensorgrade")
+    def grade(
+        exercise: str | None,
+        submission: Path | None,
+        start: bool,
+        force: bool,
+        show: bool,
+        hint: bool,
+        verbose: bool,
+        exercises: Path | None,
+        reference: Path | None,
+        **options: Any,
+    ) -> int:
+        """Grade your solution of EXERCISE (./EXERCISE.py unless you name a file); alone, list the exercises."""
+        library = frame.open_library(exercises, reference)
+        if exercise is None:
+            return catalogue(library)
+        from grader.spec import load
+
+        if start:
+            return write_stub(load.load(library, exercise), force)
+        if show:
+            return show_statement(load.load(library, exercise))
+        if hint:
+            return show_hint(load.load(library, exercise))
+        return grade_one(load.load(library, exercise), submission, verbose, zygote, library, options)
+
+    return grade
+
+
+def grade_one(
+    exercise: Exercise,
+    submission: Path | None,
+    verbose: bool,
+    zygote: Zygote | None,
+    library: Library,
+    options: dict[str, Any],
+) -> int:
+    """Grade one submission, print or write the report, and return the exit code."""
+    from grader.grade import Options, grade
+    from grader.reports import report_json, terminal
+    from grader.submission import read_submission
+
+    path = submission or find_submission(exercise)
+    if not path.exists() and not path.is_symlink():
+        raise UsageError(f"there is no file {path}", f"grade {exercise.name} --start")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", f"grade {exercise.name} FILE")
+    runner = start_runner(exercise, zygote, options["isolation"])
+    try:
+        report = grade(
+            exercise,
+            read_submission(path),
+            runner,
+            Options(
+                seed=options["seed"],
+                cases=options["cases"],
+                case=options["case"],
+                time_limit=options["time_limit"],
+                memory_limit=options["memory_limit"],
+                isolation_mode=options["isolation"],
+            ),
+        )
+    finally:
+        runner.close()
+    if report.passed and options["case"] is None:
+        progress.remember_pass(exercise.name)
+    if options["json_path"] is not None:
+        frame.write_text(options["json_path"], report_json.render(report))
+    if options["json_path"] != "-":
+        console = frame.console()
+        terminal.render(report, console, verbose)
+        after(report, exercise, library, console)
+    return exit_code(report)
+
+
+def start_runner(exercise: Exercise, zygote: Zygote | None, isolation: str) -> Runner:
+    if zygote is not None:
+        return ForkRunner(zygote)
+    return make_runner("fork", exercise.spec.framework, isolate=isolation != "off")
+
+
+def exit_code(report: Report) -> int:
+    if report.status != "graded":
+        return 3
+    return 0 if report.passed else 1
+
+
+def find_submission(exercise: Exercise) -> Path:
+    """``./EXERCISE.py``, then ``./EXERCISE.ipynb``, then the stub."""
+    for path in (Path(f"{exercise.name}.py"), Path(f"{exercise.name}.ipynb")):
+        if path.exists():
+            return path
+    return exercise.stub
+
+
+def after(report: Report, exercise: Exercise, library: Library, console: Any) -> None:
+    """One line on what to do next."""
+    from rich.text import Text
+
+    if report.status != "graded":
+        return
+    if report.passed:
+        following = next_exercise(library, exercise.name)
+        if following is not None:
+            console.print(Text(f"next: grade {following} --start", style="dim"))
+    elif exercise.spec.hints:
+        console.print(Text(f"a hint: grade {exercise.name} --hint", style="dim"))
+
+
+def next_exercise(library: Library, name: str) -> str | None:
+    """The first exercise after ``name`` that is not passed yet."""
+    from grader.spec.load import folders
+
+    names = list(folders(library))
+    passed = progress.read().passed
+    later = names[names.index(name) + 1 :] if name in names else names
+    return next((other for other in later if other not in passed), None)
+
+
+def catalogue(library: Library) -> int:
+    """The exercises by track, what passes so far, and what to try next."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from grader.spec import load
+
+    console = frame.console()
+    passed = progress.read().passed
+    order = list(load.folders(library))
+    following = next((name for name in order if name not in passed), None)
+    for folder in library.tracks():
+        track = load.track_of(folder)
+        inside = [name for name in order if (folder / name / "exercise.yaml").is_file()]
+        done = sum(name in passed for name in inside)
+        console.print(Text.assemble((track.title, "bold"), (f"   {done} of {len(inside)} passed", "dim")))
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(width=3)
+        grid.add_column(no_wrap=True)
+        grid.add_column()
+        for name in inside:
+            mark = Text("  ✓", style="green") if name in passed else Text("  →" if name == following else "  ·", style="bold" if name == following else "dim")
+            grid.add_row(mark, Text(name), Text(title_of(folder / name), style="dim"))
+        console.print(grid)
+        console.print()
+    if following is None:
+        console.print("Everything passes.")
+    else:
+        console.print(Text.assemble("next: ", (f"grade {following} --start", "bold")))
+    return 0
+
+
+def title_of(folder: Path) -> str:
+    """The title line of an exercise, without judging the rest of its file."""
+    from grader.spec import document
+
+    data = document.read(folder / "exercise.yaml").data
+    return str(data.get("title", "")) if isinstance(data, dict) else "(its exercise.yaml is no YAML mapping)"
+
+
+def write_stub(exercise: Exercise, force: bool) -> int:
+    """Copy the stub here; never over an existing file without ``force``."""
+    target = Path(f"{exercise.name}.py")
+    if target.exists() and not force:
+        raise UsageError(f"{target} already exists", f"grade {exercise.name}, or --start --force to overwrite it")
+    try:
+        shutil.copyfile(exercise.stub, target)
+    except FileNotFoundError:
+        raise AuthorError([], f"grader lint {exercise.name}") from None
+    except OSError as error:
+        raise GraderFault(f"{target} cannot be written: {error.strerror}", "go to a folder of your own") from None
+    console = frame.console()
+    console.print(f"wrote {target}", style="bold")
+    console.print(f"{exercise.spec.summary}")
+    console.print(f"read:  grade {exercise.name} --show")
+    console.print(f"then:  edit {target} and run  grade {exercise.name}")
+    return 0
+
+
+def show_statement(exercise: Exercise) -> int:
+    from rich.markdown import Markdown
+
+    frame.console().print(Markdown(exercise.statement.read_text(encoding="utf-8")))
+    return 0
+
+
+def show_hint(exercise: Exercise) -> int:
+    hints = exercise.spec.hints
+    if not hints:
+        raise UsageError(f"`{exercise.name}` has no hints", f"grade {exercise.name} --show")
+    index = progress.next_hint(exercise.name, len(hints))
+    console = frame.console()
+    console.print(f"hint {index + 1} of {len(hints)}", style="bold")
+    console.print(hints[index].strip())
+    if index + 1 < len(hints):
+        console.print(f"one further: grade {exercise.name} --hint", style="dim")
+    return 0
+
+
+

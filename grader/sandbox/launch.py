@@ -1,0 +1,67 @@
+"""Starting the interpreter that hosts workers. Standard library only, so that a command can start it before anything else."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+# Passed on to a worker's empty environment: without them some installations cannot load NumPy or torch at all.
+PASSED_ON = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "SYSTEMROOT")
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Zygote:
+    """A started zygote: its process, our end of its control socket, and what it writes to standard error."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    stderr: IO[bytes]
+
+
+def launch(framework: str, isolate: bool = True) -> Zygote:
+    """Start a zygote that imports ``framework``; returns at once, while the import goes on."""
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    stderr = tempfile.TemporaryFile()
+    process = subprocess.Popen(
+        command("fork", framework, theirs.fileno(), isolate),
+        pass_fds=[theirs.fileno()],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=stderr,
+        stderr=stderr,
+        cwd="/",
+        start_new_session=True,
+    )
+    theirs.close()
+    return Zygote(process, control, stderr)
+
+
+def command(mode: str, framework: str, fd: int, isolate: bool) -> list[str]:
+    # -I: neither the current folder nor the user's environment can put a module in front of ours.
+    boot = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.worker import zygote; "
+        f"sys.path.remove({str(ROOT)!r}); zygote.main(sys.argv[1:])"
+    )
+    return [sys.executable, "-I", "-B", "-c", boot, mode, framework, str(fd), "isolate" if isolate else "open"]
+
+
+def environment() -> dict[str, str]:
+    """A worker's whole environment: nothing of the caller's but what loading NumPy and torch may need."""
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {
+        **passed,
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+        "PYTHONHASHSEED": "0",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+    }
