@@ -376,8 +376,8 @@ def rounded(value: Any, grid: str) -> Any:
     if isinstance(value, Drawn):
         if value.dtype != "floats" or grid == "float64":
             return value
-        rounded = cast(value.values, grid)
-        return replace(value, values=Array("ndarray", grid, rounded).numbers())
+        bits = cast(value.values, grid)
+        return replace(value, values=Array("ndarray", grid, bits).numbers())
     if isinstance(value, dict):
         return {key: rounded(item, grid) for key, item in value.items()}
     if isinstance(value, list):

@@ -12,9 +12,10 @@ from typing import Any
 from grader import __version__, cases, shrink
 from grader.cases import Case
 from grader.checks import registry, values, verdicts
+from grader.diagnose import Diagnostician
 from grader.errors import AuthorError, GraderFault, UsageError
 from grader.explain import explain, skipped_claim
-from grader.model import CheckResult, Exercise, Explanation, Outcome, Question, Report, Ruling
+from grader.model import CheckResult, Diagnosis, Exercise, Explanation, Outcome, Question, Report, Ruling
 from grader.oracle import IllConditioned, Oracle, ReferenceOracle
 from grader.questions import questions
 from grader.sandbox.runner import Limits, Runner
@@ -47,10 +48,11 @@ def grade(
     runner: Runner,
     options: Options = Options(),
     oracle: Oracle | None = None,
+    diagnostician: Diagnostician | None = None,
 ) -> Report:
     """Grade one submission; whatever it does, a report comes back.
 
-    ``oracle`` may be shared by many submissions; without one the reference is started for this run.
+    ``oracle`` and ``diagnostician`` may be shared by many submissions; without one the reference is started for this run.
 
     Raises:
         AuthorError: the exercise's own files are wrong.
@@ -59,6 +61,8 @@ def grade(
     started = time.monotonic()
     seed, only = _seed_and_case(exercise, options)
     own_oracle = oracle is None
+    own_diagnostician = diagnostician is None
+    diagnostician = diagnostician or Diagnostician(runner, exercise)
     limits = _limits(exercise, options)
     student = Student(runner, exercise, submission, None, limits)
     reference: Oracle | None = oracle
@@ -68,13 +72,14 @@ def grade(
             reference = ReferenceOracle(runner, exercise)
         plan = _only(exercise, seed, only) if only is not None else make_plan(exercise, reference, seed, options.cases)
         trial = _run(exercise, plan, student, reference)
-        results = _answer(trial, options)
-        diagnoses = ()
+        results, diagnoses = _answer(trial, options, diagnostician)
         return _report(exercise, submission, seed, results, diagnoses, trial, runner, options, started)
     except GraderFault as fault:
         return _not_graded(exercise, submission, seed, str(fault), runner, options, started)
     finally:
         student.close()
+        if own_diagnostician:
+            diagnostician.close()
         if own_oracle and reference is not None:
             reference.close()
 
@@ -134,20 +139,59 @@ def _run(exercise: Exercise, plan: Plan, student: Student, oracle: Oracle) -> Tr
     return draft
 
 
-def _answer(trial: Trial, options: Options) -> tuple[CheckResult, ...]:
-    asked = questions(trial.exercise)
-    if options.case is not None:
-        asked = tuple(q for q in asked if trial.plan.select(q.cases, q.dtypes) and not (q.check.kind == "values" and q.cases in ("edge", "examples")))
-        asked = _relevant(trial.exercise, trial.plan)
+def _answer(
+    trial: Trial, options: Options, diagnostician: Diagnostician
+) -> tuple[tuple[CheckResult, ...], tuple[Diagnosis, ...]]:
+    asked = questions(trial.exercise) if options.case is None else _relevant(trial.exercise, trial.plan)
     failure = trial.student.load_failure
     if failure is not None:
-        return _blocked(trial.exercise, asked, failure)
+        return _blocked(trial.exercise, asked, failure), ()
     rulings = []
     for question in asked:
         began = time.monotonic()
         ruling = registry.CHECKS[question.check.kind](trial, question)
         rulings.append((question, replace(ruling, seconds=time.monotonic() - began)))
-    return tuple(_finish(trial, rulings))
+    rulings = _shrunk(trial, rulings)
+    diagnoses = diagnostician.diagnose(trial, _failing(rulings))
+    results = [_result(trial.exercise, question, ruling) for question, ruling in rulings]
+    return tuple(_with_cause(results, rulings, diagnoses)), diagnoses
+
+
+def _failing(rulings: list[tuple[Question, Ruling]]) -> list[tuple[Case, str]]:
+    """Every call on which a check failed, once; the case shown (perhaps a shrunk one) among them."""
+    found: dict[tuple[str, str], tuple[Case, str]] = {}
+    for _, ruling in rulings:
+        if ruling.verdict in ("fail", "error"):
+            shown = ((ruling.case, ruling.dtype),) if ruling.case is not None else ()
+            for case, dtype in (*ruling.failing, *shown):
+                found.setdefault((case.key, dtype), (case, dtype))
+    return list(found.values())
+
+
+def _with_cause(
+    results: list[CheckResult], rulings: list[tuple[Question, Ruling]], diagnoses: tuple[Diagnosis, ...]
+) -> list[CheckResult]:
+    """The measured cause, said beside every failure that it explains."""
+    if not diagnoses:
+        return results
+    together = [d for d in diagnoses if d.combined_with]
+    if together:
+        likely = " And: ".join(d.says for d in together)
+        evidence = "Your results equal the reference with exactly these changes, on every call."
+    else:
+        likely = diagnoses[0].says
+        count = diagnoses[0].cases_matched
+        calls = "the failing call" if count == 1 else f"all {count} failing calls"
+        evidence = f"Your results equal the reference with that one change, on {calls} and on every other."
+    found = []
+    for result, (question, ruling) in zip(results, rulings, strict=True):
+        if result.explanation is None or ruling.verdict not in ("fail", "error") or question.reveal == "verdict":
+            found.append(result)
+            continue
+        help = (together or diagnoses)[0].help or result.explanation.help
+        explained = replace(result.explanation, likely=likely, evidence=evidence, help=help)
+        found.append(replace(result, explanation=explained, message=message_text(explained), hint=help))
+    return found
 
 
 def _relevant(exercise: Exercise, plan: Plan) -> tuple[Question, ...]:
@@ -174,15 +218,15 @@ def _blocked(exercise: Exercise, asked: tuple[Question, ...], failure: Outcome) 
     return tuple(results)
 
 
-def _finish(trial: Trial, rulings: list[tuple[Question, Ruling]]) -> list[CheckResult]:
-    """Shrink the first failure of each kind, put everything into words."""
+def _shrunk(trial: Trial, rulings: list[tuple[Question, Ruling]]) -> list[tuple[Question, Ruling]]:
+    """The rulings, the first wrong result among them shown on the smallest case that fails in the same way."""
     results = []
     shrunk = False
     for question, ruling in rulings:
         if not shrunk and question.check.kind == "values" and ruling.verdict in ("fail", "error"):
             ruling = shrink.smallest(trial.exercise, ruling, _judge(trial), values.kind_of)
             shrunk = True
-        results.append(_result(trial.exercise, question, ruling))
+        results.append((question, ruling))
     return results
 
 

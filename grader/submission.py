@@ -84,6 +84,8 @@ class Student:
         self._policy = policy
         self._limits = limits
         self._worker: Worker | None = None
+        # Whether the worker has loaded the present submission.
+        self._fresh = False
         self._timeouts = 0
         self._crashes = 0
         self._output: list[str] = []
@@ -111,17 +113,13 @@ class Student:
         """Start a worker and load the submission; None when it can be called, else what went wrong."""
         if self.load_failure is not None:
             return self.load_failure
-        if self._worker is not None and self._worker.alive:
+        if self._worker is not None and self._worker.alive and self._fresh:
             return None
         if self._submission.problem is not None:
             error = Error("Unreadable", self._submission.problem, "unreadable_source")
             self.load_failure = Outcome("raised", error=error)
             return self.load_failure
-        worker = self._runner.spawn(self._policy)
-        fault = worker.wait_ready()
-        if isinstance(fault, Fault):
-            raise GraderFault(f"a worker did not start: {fault.kind} {fault.detail}")
-        self.applied = worker.applied
+        worker = self._worker if self._worker is not None and self._worker.alive else self._start()
         header = {
             "op": "load",
             "filename": self._submission.shown,
@@ -142,12 +140,28 @@ class Student:
             return self.load_failure
         if not reply.header.get("loaded"):
             worker.close()
+            self._worker = None
             self.load_failure = _load_failure(reply.header.get("fault"))
             return self.load_failure
         called = reply.header.get("calls")
         self.called = tuple(map(str, called[:2000])) if isinstance(called, list) else ()
         self._worker = worker
+        self._fresh = True
         return None
+
+    def _start(self) -> Worker:
+        worker = self._runner.spawn(self._policy)
+        fault = worker.wait_ready()
+        if isinstance(fault, Fault):
+            raise GraderFault(f"a worker did not start: {fault.kind} {fault.detail}")
+        self.applied = worker.applied
+        return worker
+
+    def reload(self, submission: Submission) -> None:
+        """Load another file into the same worker: only for sources that are trusted, which patched references are."""
+        self._submission = submission
+        self.load_failure = None
+        self._fresh = False
 
     def call(
         self,

@@ -3,7 +3,8 @@
 Every function is called with the inputs that its parameters name (`inputs` makes them). ``bug_…`` functions carry a marker
 on the line that has to be reported: ``# mix: OPERATION``, ``# numpy: OPERATION``, ``# cpu_only: OPERATION``,
 ``# generator: OPERATION``, or ``# returned`` on the line that put the result on the CPU. ``legal_…`` functions run
-unchanged on CUDA; the ones in `MAY_SKIP` may be given up on, and none may be called wrong.
+unchanged on CUDA; the ones in `MAY_SKIP` may be given up on, and none may be called wrong. They carry no types, as
+submissions carry none.
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ SCALAR_RESULTS = {
     "legal_sgd_step_with_loss",
     "legal_optimizer_step",
 }
-MAY_SKIP = {"legal_generator_on_device", "legal_pickled_copy", "legal_compiled", "legal_data_moved_by_assignment"}
+MAY_SKIP = {
+    "legal_compiled",
+    "legal_conditional_operator",
+    "legal_data_moved_by_assignment",
+    "legal_fork_of_the_generator",
+    "legal_generator_on_device",
+    "legal_old_constructor",
+    "legal_pickled_copy",
+    "legal_threads",
+}
 
 
 class Pair(NamedTuple):
@@ -151,7 +161,7 @@ def bug_device_mask_into_cpu_table(keep):
     return grid[keep]  # mix: indexing
 
 
-def bug_eye_on_cpu(ids, table):
+def bug_eye_on_cpu(table):
     hot = torch.eye(11, dtype=table.dtype)
     return table.T @ hot  # mix: Tensor.matmul
 
@@ -162,7 +172,7 @@ def bug_one_hot_on_cpu(ids, table):
 
 
 def bug_position_table_on_cpu(x):
-    N, T, d = x.shape
+    _, T, d = x.shape
     angle = torch.arange(T)[:, None] / 10000 ** (torch.arange(0, d, 2) / d)
     table = torch.zeros(T, d, dtype=x.dtype)
     table[:, 0::2] = torch.sin(angle)
@@ -274,9 +284,8 @@ def bug_cross_entropy_labels(scores):
 
 
 def bug_sdpa_mask(x):
-    T = x.shape[1]
-    mask = torch.ones(T, T, dtype=torch.bool).tril()
-    return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)  # mix: torch.nn.functional.scaled_dot_product_attention
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    return F.scaled_dot_product_attention(x, x, x, mask)  # mix: torch.nn.functional.scaled_dot_product_attention
 
 
 def bug_sdpa_keys(x, y):
@@ -365,6 +374,22 @@ def bug_comparison_with_cpu_table(x):
     return torch.maximum(x, torch.zeros(8, dtype=x.dtype))  # mix: torch.maximum
 
 
+def bug_quantiles_on_cpu(x):
+    return torch.quantile(x, torch.tensor([0.1, 0.9], dtype=x.dtype))  # mix: torch.quantile
+
+
+def bug_triangular_indices(scores):
+    rows, columns = torch.triu_indices(5, 5, 1)
+    low = torch.zeros(5, 5, dtype=scores.dtype)
+    low[rows, columns] = -math.inf
+    return scores + low  # mix: Tensor.add
+
+
+def bug_result_stacked_on_cpu(x):
+    rows = [row.detach().cpu() for row in x]  # returned
+    return torch.stack(rows)
+
+
 def bug_embedding_module(ids):
     table = nn.Embedding(11, 4)
     return table(ids)  # mix: torch.nn.functional.embedding
@@ -422,7 +447,8 @@ def legal_cpu_boolean_index(x):
 
 
 def legal_list_and_range_index(x):
-    return x[:, [0, 2]], x[0, range(3)], x[..., None, ::2], x[-1], x[:, 1:3], x[None]
+    some = x[:, [0, 2]], x[0, range(3)], x[[1, 0]], x[[True, False]], x[:, np.array([3, 1])], x[[0], [1, 2]], x[:, []]
+    return *some, x[..., None, ::2], x[-1], x[:, 1:3], x[None], x[:, np.int64(2)], x[x.new_tensor(1).long(), [0, 3]]
 
 
 def legal_device_index(x, ids, table):
@@ -673,7 +699,11 @@ def legal_random(x):
 
 def legal_random_in_place(x):
     torch.manual_seed(3)
-    return torch.empty_like(x).normal_().uniform_(0, 1), torch.bernoulli(torch.sigmoid(x)), torch.randperm(4, device=x.device)
+    return (
+        torch.empty_like(x).normal_().uniform_(0, 1),
+        torch.bernoulli(torch.sigmoid(x)),
+        torch.randperm(4, device=x.device),
+    )
 
 
 def legal_multinomial(scores):
@@ -699,7 +729,6 @@ def legal_in_place(x):
     out += 1
     out.mul_(2).sub_(x).clamp_(min=0).masked_fill_(out > 3, 0.0)
     out.exp_()
-    out.t  # noqa: B018
     return out
 
 
@@ -739,7 +768,15 @@ def legal_views(x):
     N, T, d = x.shape
     heads = x.view(N, T, 2, d // 2).transpose(1, 2)
     merged = heads.transpose(1, 2).reshape(N, T, d)
-    return merged, x.permute(2, 0, 1), x.flatten(1), x.expand(2, 2, 5, 8), x.unfold(1, 2, 1), x.movedim(0, -1), x.T.shape
+    return (
+        merged,
+        x.permute(2, 0, 1),
+        x.flatten(1),
+        x.expand(2, 2, 5, 8),
+        x.unfold(1, 2, 1),
+        x.movedim(0, -1),
+        x.T.shape,
+    )
 
 
 def legal_expand_as(x):
@@ -756,7 +793,19 @@ def legal_strided_input(strided):
 def legal_reductions(x):
     values, where = x.max(dim=-1)
     var, mean = torch.var_mean(x, dim=-1, correction=0)
-    return x.sum(), x.mean(-1), values, where, var, mean, x.std(), x.argmax(-1), x.norm(dim=-1), x.logsumexp(-1), x.prod(-1)
+    return (
+        x.sum(),
+        x.mean(-1),
+        values,
+        where,
+        var,
+        mean,
+        x.std(),
+        x.argmax(-1),
+        x.norm(dim=-1),
+        x.logsumexp(-1),
+        x.prod(-1),
+    )
 
 
 def legal_sorting(x):
@@ -889,7 +938,7 @@ def legal_module_moved(x):
 def legal_module_stack(x):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8), nn.LayerNorm(8), nn.Dropout(0.1), nn.RMSNorm(8))
-    return net.eval().to(x)(x) if False else net.eval().to(device=x.device, dtype=x.dtype)(x)
+    return net.eval().to(device=x.device, dtype=x.dtype)(x)
 
 
 def legal_module_with_buffer(x):
@@ -922,7 +971,7 @@ def legal_parameters_assigned(x, w):
         layer.weight.copy_(w)
     other = nn.Linear(8, 8, bias=False)
     other.weight = nn.Parameter(w.clone())
-    loaded = nn.Linear(8, 8, bias=False).to(x)  if False else nn.Linear(8, 8, bias=False, dtype=x.dtype).to(x.device)
+    loaded = nn.Linear(8, 8, bias=False, dtype=x.dtype).to(x.device)
     loaded.load_state_dict({"weight": w})
     return layer(x) + other(x) + loaded(x)
 
@@ -1182,15 +1231,32 @@ def legal_step_function_answers(call):
 
 
 def legal_linalg(w):
-    return torch.linalg.inv(w), torch.linalg.qr(w).Q, torch.linalg.solve(w, w), torch.linalg.svdvals(w), w.det(), torch.trace(w)
+    return (
+        torch.linalg.inv(w),
+        torch.linalg.qr(w).Q,
+        torch.linalg.solve(w, w),
+        torch.linalg.svdvals(w),
+        w.det(),
+        torch.trace(w),
+    )
 
 
 def legal_sum_product_functions(x, v):
-    return torch.addmm(x[0], x[0], v.outer(v)), torch.baddbmm(x, x, v.outer(v).expand(2, 8, 8)), torch.outer(v, v), v.dot(v)
+    return (
+        torch.addmm(x[0], x[0], v.outer(v)),
+        torch.baddbmm(x, x, v.outer(v).expand(2, 8, 8)),
+        torch.outer(v, v),
+        v.dot(v),
+    )
 
 
 def legal_lerp_and_addcmul(x, y):
-    return torch.lerp(x, y, 0.3), torch.addcmul(x, x, y, value=2), torch.addcdiv(x, x, y), x.lerp(y, torch.tensor(0.5, dtype=x.dtype))
+    return (
+        torch.lerp(x, y, 0.3),
+        torch.addcmul(x, x, y, value=2),
+        torch.addcdiv(x, x, y),
+        x.lerp(y, torch.tensor(0.5, dtype=x.dtype)),
+    )
 
 
 def legal_searching(x):
@@ -1213,7 +1279,11 @@ def legal_iteration(x):
 def legal_deepcopy(x, leaf):
     import copy
 
-    return copy.deepcopy(x), copy.deepcopy({"p": leaf.detach()}), copy.deepcopy(nn.Linear(8, 8, device=x.device))(x.float())
+    return (
+        copy.deepcopy(x),
+        copy.deepcopy({"p": leaf.detach()}),
+        copy.deepcopy(nn.Linear(8, 8, device=x.device))(x.float()),
+    )
 
 
 def legal_size_arithmetic(x):
@@ -1235,15 +1305,31 @@ def legal_data_pointer(x):
 
 
 def legal_bit_operations(keep, ids):
-    return keep & keep.T, keep | ~keep, keep ^ keep.T, ids & 1, ids << 1, keep.logical_and(keep), keep.all(-1), keep.any()
+    return (
+        keep & keep.T,
+        keep | ~keep,
+        keep ^ keep.T,
+        ids & 1,
+        ids << 1,
+        keep.logical_and(keep),
+        keep.all(-1),
+        keep.any(),
+    )
 
 
 def legal_cumulative(x):
     return x.cumprod(-1), x.cummax(-1).values, x.logcumsumexp(-1), x.diff(dim=1), torch.cdist(x, x)
 
 
-def legal_script_of_numbers(x):
-    return torch.special.erf(x), torch.erf(x), torch.sigmoid(x), x.sign(), torch.nan_to_num(x / 0 * 0), torch.logit(x.sigmoid())
+def legal_special_functions(x):
+    return (
+        torch.special.erf(x),
+        torch.erf(x),
+        torch.sigmoid(x),
+        x.sign(),
+        torch.nan_to_num(x / 0 * 0),
+        torch.logit(x.sigmoid()),
+    )
 
 
 def legal_set_gradient_enabled(x):
@@ -1271,3 +1357,84 @@ def legal_data_moved_by_assignment(x):
 
 def legal_compiled(x):
     return torch.compile(lambda t: t * 2, backend="eager")(x)
+
+
+def legal_threads(x):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def halve(row):
+        return row * torch.full((8,), 0.5, device=row.device, dtype=row.dtype)
+
+    with ThreadPoolExecutor(1) as pool:
+        return torch.stack(list(pool.map(halve, x)))
+
+
+def legal_fork_of_the_generator(x):
+    with torch.random.fork_rng():
+        return x + torch.rand_like(x) * 0
+
+
+def legal_old_constructor(x):
+    return x.new([1.0, 2.0]), x.new(2, 3).zero_()
+
+
+def legal_conditional_operator(x):
+    return torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))
+
+
+def legal_scripted(x):
+    @torch.jit.script
+    def double(t: torch.Tensor) -> torch.Tensor:
+        return t * torch.full((8,), 2.0, device=t.device)
+
+    return double(x)
+
+
+def legal_whole_transformer(x):
+    torch.manual_seed(0)
+    net = nn.Transformer(8, 2, 1, 1, 16, batch_first=True).to(x.device, x.dtype).eval()
+    mask = nn.Transformer.generate_square_subsequent_mask(5, device=x.device, dtype=x.dtype)
+    return net(x, x, tgt_mask=mask)
+
+
+def legal_forward_hook(x, w):
+    layer = nn.Linear(8, 8, bias=False, device=x.device, dtype=x.dtype)
+    layer.weight = nn.Parameter(w.clone())
+    layer.register_forward_hook(lambda module, args, out: out * torch.ones(8, device=out.device))
+    return layer(x)
+
+
+def legal_batch_norm(x):
+    return nn.BatchNorm1d(8, dtype=x.dtype).to(x.device)(x.mT)
+
+
+def legal_cpu_probabilities(x):
+    return x.clone().bernoulli_(torch.full((8,), 0.5)) * 0
+
+
+def legal_broadcast_with_cpu_shape(x):
+    first, _ = torch.broadcast_tensors(x, torch.ones(8))
+    return first
+
+
+def legal_offloaded_graph(x):
+    with torch.autograd.graph.save_on_cpu():
+        p = x.clone().requires_grad_()
+        loss = (p * p).sum()
+    loss.backward()
+    return p.grad
+
+
+def legal_resized(x):
+    return x.clone().resize_(3, 3), x.clone().resize_as_(torch.empty(2, 3))
+
+
+def legal_quantiles(x):
+    return torch.quantile(x, torch.tensor([0.1, 0.2], dtype=x.dtype, device=x.device)), torch.quantile(x, 0.3)
+
+
+def legal_swapped_rows(x):
+    out = x.clone()
+    out[:, [0, 1]] = out[:, [1, 0]]
+    out[0], out[1] = out[1].clone(), out[0].clone()
+    return out

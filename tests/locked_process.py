@@ -46,7 +46,8 @@ if zygote:
     os._exit(0)
 entered = isolation.settle(entered)
 say(entered=entered.names)
-stray = os.open(os.devnull, os.O_RDONLY)
+# A number that nothing the worker opens will be given.
+stray = os.dup2(os.open(os.devnull, os.O_RDONLY), 200)
 exec(compile(setup["preload"], "preload", "exec"))
 read_paths = isolation.default_read_paths(setup["packages"]) + tuple(setup["readable"])
 policy = isolation.Policy(read_paths, isolation.default_list_paths(), **setup["policy"])

@@ -184,6 +184,7 @@ EXPECTED: list[tuple[str, str, dict[str, str]]] = [
         {"left@2:14": "x", "right": "y", "left@2:18": "x + y"},
     ),
     ("term", wrap("x += y\nreturn x", "x, y"), {"overwrite": "x = y"}),
+    ("term", wrap("return a & b", "a, b"), {"left": "a", "right": "b"}),
     (
         "factor",
         wrap("return 0.5 * x / n @ w ** 2", "x, n, w"),
@@ -209,6 +210,7 @@ EXPECTED: list[tuple[str, str, dict[str, str]]] = [
     ),
     ("boolean", wrap("return a or b", "a, b"), {"and": "a and b", "without-0": "b", "without-1": "a"}),
     ("boolean", wrap("return g(x, True)", "x, g"), {"flipped": "False"}),
+    ("boolean", wrap("return np.logical_and(a, b)", "a, b", NUMPY), {"without-0": "b", "without-1": "a"}),
     (
         "boolean",
         wrap("return s.masked_fill(m, 0.0)", "s, m", TORCH),
@@ -275,6 +277,7 @@ EXPECTED: list[tuple[str, str, dict[str, str]]] = [
         {"0@3:27": "0", "1@3:27": "1", "0@3:31": "0", "1@3:31": "1"},
     ),
     ("axis", wrap("return x.permute(0, 2, 1)", "x", TORCH), {}),
+    ("axis", wrap("return x.sum(axis=axis)", "x, axis"), {"-1": "-1", "0": "0"}),
     (
         "axis",
         "def softmax(x, axis=-1):\n    return x\n\n\ndef f(x):\n    return softmax(x, 1)\n",
@@ -359,8 +362,14 @@ EXPECTED: list[tuple[str, str, dict[str, str]]] = [
     ),
     (
         "call",
-        "def a(x):\n    return x\n\n\ndef b(x):\n    return x\n\n\ndef c(x, y):\n    return a(y)\n",
+        "def a(x):\n    return x\n\n\ndef b(x):\n    return x\n\n\ndef c(y, z):\n    return a(y)\n",
         {"b": "b(y)"},
+    ),
+    (
+        "call",
+        "def attend(x):\n    return x\n\n\ndef attend_back(y):\n    return y\n\n\n"
+        "def norm(z):\n    return z\n\n\ndef f(z, y):\n    return attend(z)\n",
+        {"attend_back": "attend_back(z)"},
     ),
     ("call", wrap("return k.repeat_interleave(g, dim=1)", "k, g", TORCH), {"tiled": "torch.cat([k] * g, 1)"}),
     ("call", wrap("return np.repeat(k, g, axis=1)", "k, g", NUMPY), {"tiled": "np.concatenate([k] * g, 1)"}),
@@ -458,6 +467,7 @@ EXPECTED: list[tuple[str, str, dict[str, str]]] = [
         wrap("return x", "x", NUMPY),
         {"to-float32": "return x.astype(np.float32)", "to-float16": "return x.astype(np.float16)"},
     ),
+    ("cast", "import torch\n\n\ndef f(x) -> list[torch.Tensor]:\n    return x\n", {}),
     (
         "slice",
         wrap("return x[1:n]", "x, n"),
@@ -518,6 +528,7 @@ EXPECTED: list[tuple[str, str, dict[str, str]]] = [
         {"without-last": "list(ws)[:-1]", "without-first": "list(ws)[1:]", "reversed": "list(ws)[::-1]"},
     ),
     ("loop", wrap("return [i for i in range(n)]", "n"), {"reversed": "list(range(n))[::-1]"}),
+    ("loop", wrap("for _ in range(n):\n    x = x * 2\nreturn x", "x, n"), {}),
     (
         "conditional",
         wrap("if causal:\n    x = 0\nreturn x", "x, causal"),
@@ -559,6 +570,12 @@ EXPECTED: list[tuple[str, str, dict[str, str]]] = [
         wrap("enc = emb[src] + p\ndec = emb[tgt] + out\nreturn enc", "emb, src, tgt, p, out"),
         {"dec": "dec"},
     ),
+    # what is called counts in the likeness of two expressions, and `_` is like nothing
+    (
+        "variable",
+        wrap("ids = list(prompt)\n_ = list(prompt)\nlogits = step(ids)\nreturn logits", "prompt, step"),
+        {},
+    ),
     # a size is swapped for sizes only, and a name never for one that comes later
     ("variable", wrap("n, t = x.shape\nz = x.T\nreturn n", "x"), {"t": "t"}),
     (
@@ -574,9 +591,7 @@ EXPECTED: list[tuple[str, str, dict[str, str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("operator", "source", "expected"), EXPECTED, ids=lambda v: v if isinstance(v, str) else ""
-)
+@pytest.mark.parametrize(("operator", "source", "expected"), EXPECTED, ids=lambda v: v if isinstance(v, str) else "")
 def test_family_yields_exactly(operator: str, source: str, expected: dict[str, str]) -> None:
     assert changes(source, operator) == expected
 
@@ -612,9 +627,7 @@ def test_long_changes_are_cut_to_the_difference() -> None:
     assert last.before.endswith("a58 + a59")
     assert last.after.endswith("a58 - a59")
     assert last.before.startswith("…")
-    assert all(
-        len(m.before) <= 74 and len(m.after) <= 74 and "\n" not in m.before + m.after for m in mutate(source)
-    )
+    assert all(len(m.before) <= 74 and len(m.after) <= 74 and "\n" not in m.before + m.after for m in mutate(source))
 
 
 def test_what_is_left_alone() -> None:
@@ -646,11 +659,40 @@ def test_guard_keeps_its_else() -> None:
     assert changes(source, "term") == {"left": "n"}
 
 
-def test_one_function_only() -> None:
+def test_one_function_and_what_it_uses() -> None:
     found = mutate(NUMPY_REFERENCE, function="softmax")
     assert {m.line for m in found} == {10, 11, 12}
     everything = {m.id: m for m in mutate(NUMPY_REFERENCE)}
     assert all(everything[m.id] == m for m in found)
+    assert mutate(NUMPY_REFERENCE, function="decoder_lm_loss") == tuple(everything.values())
+
+
+def test_what_a_function_does_not_use_is_left_alone() -> None:
+    source = """
+EPS = 1
+UNUSED = 2
+
+
+class Norm:
+    scale = 3
+
+
+def cases(rng):
+    return main(4)
+
+
+def norm(x):
+    return Norm.scale + EPS + x
+
+
+def main(x):
+    return norm(x) + 5
+
+
+EPS += 6
+"""
+    found = mutate(source, function="main")
+    assert {m.before for m in found if m.operator == "constant"} == {"1", "3", "5", "6"}
 
 
 def test_errors() -> None:
@@ -715,9 +757,7 @@ def test_reference_mutants_are_one_fault_each(reference: tuple[str, tuple[Mutant
         mutated = [line for line in m.source.split("\n") if line]
         changed = [
             (j1 - i1 or k2 - k1)
-            for tag, i1, j1, k1, k2 in difflib.SequenceMatcher(
-                None, original, mutated, autojunk=False
-            ).get_opcodes()
+            for tag, i1, j1, k1, k2 in difflib.SequenceMatcher(None, original, mutated, autojunk=False).get_opcodes()
             if tag != "equal"
         ]
         assert sum(changed) == 1 or m.operator == "order", m
@@ -739,7 +779,7 @@ def test_reference_mutants_are_one_fault_each(reference: tuple[str, tuple[Mutant
             "numpy",
             {
                 "arithmetic": 30, "operands": 15, "term": 15, "factor": 10, "comparison": 1, "constant": 12,
-                "infinity": 3, "axis": 25, "keyword": 12, "call": 15, "dropped_call": 15, "transpose": 1,
+                "infinity": 3, "axis": 25, "keyword": 12, "call": 10, "dropped_call": 15, "transpose": 1,
                 "arguments": 2, "cast": 6, "index": 8, "range": 3, "loop": 1, "conditional": 1,
                 "statement": 3, "order": 2, "tuple": 3, "variable": 20,
             },
@@ -867,9 +907,7 @@ def run(source: str, function: str, inputs: list[Any]) -> Any:
 
 
 def test_same_mutants_in_every_process() -> None:
-    script = (
-        "import sys; from grader.authoring.mutants import *; print([m.id for m in mutate(sys.stdin.read())])"
-    )
+    script = "import sys; from grader.authoring.mutants import *; print([m.id for m in mutate(sys.stdin.read())])"
     outputs = {
         subprocess.run(
             [sys.executable, "-c", script],
@@ -911,15 +949,11 @@ def test_sample_bounds() -> None:
 
 
 names = st.sampled_from(["x", "y", "q", "w_q", "w_k", "mask", "n"])
-numbers = st.one_of(
-    st.integers(-3, 12).map(str), st.sampled_from(["0.5", "1e-5", "-0.044715", "np.inf", "1e9"])
-)
+numbers = st.one_of(st.integers(-3, 12).map(str), st.sampled_from(["0.5", "1e-5", "-0.044715", "np.inf", "1e9"]))
 
 
 def grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    operator = st.sampled_from(
-        ["+", "-", "*", "/", "//", "**", "@", "%", "<", "<=", "==", "and", "or", "&", "|"]
-    )
+    operator = st.sampled_from(["+", "-", "*", "/", "//", "**", "@", "%", "<", "<=", "==", "and", "or", "&", "|"])
     return st.one_of(
         st.tuples(inner, operator, inner).map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
         st.tuples(st.sampled_from(["-", "not ", "~"]), inner).map(lambda p: f"({p[0]}{p[1]})"),

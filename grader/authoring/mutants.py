@@ -70,19 +70,18 @@ class Change:
 def mutate(source: str, *, function: str | None = None) -> tuple[Mutant, ...]:
     """Every distinct mutant of `source`, in source order.
 
-    With `function`, only the top-level function of that name is mutated, not what it calls. Mutants are
-    distinct by normalised source, differ from the original, and compile. Raises `SyntaxError` when `source`
-    does not parse and `ValueError` when it has no such function.
+    With `function`, only that top-level function and what it uses in the file are mutated: a generator of
+    example inputs beside it is not. Mutants are distinct by normalised source, differ from the original, and
+    compile. Raises `SyntaxError` when `source` does not parse and `ValueError` when it has no such function.
     """
     reading = read_source(source)
     statements = reading.tree.body
-    if function is not None and not any(is_function_named(s, function) for s in statements):
-        raise ValueError(f"no top-level function {function!r} in the source")
+    mutable = set(range(len(statements))) if function is None else find_used(statements, function)
 
     texts = [write_statement(statement) for statement in statements]
     proposals: list[tuple[Position, int, int, str, Change]] = []
     for number, statement in enumerate(statements):
-        if function is not None and not is_function_named(statement, function):
+        if number not in mutable:
             continue
         for node in walk_mutable(statement):
             for rank, (operator, family) in enumerate(FAMILIES.items()):
@@ -107,6 +106,25 @@ def mutate(source: str, *, function: str | None = None) -> tuple[Mutant, ...]:
         before, after = describe_change(change, reading)
         mutants.append(Mutant(identity, operator, line, column, before, after, text))
     return tuple(mutants)
+
+
+def find_used(statements: Sequence[ast.stmt], function: str) -> set[int]:
+    """The numbers of the top-level statements that `function` needs, its own among them."""
+    if not any(is_function_named(statement, function) for statement in statements):
+        raise ValueError(f"no top-level function {function!r} in the source")
+    uses = [names_used(statement) for statement in statements]
+    makers: dict[str, list[int]] = {}
+    for number, statement in enumerate(statements):
+        names = {statement.name} if isinstance(statement, DEFINITIONS) else uses[number][1]
+        for name in names:
+            makers.setdefault(name, []).append(number)
+    used: set[int] = set()
+    wanted = {function}
+    while wanted:
+        found = {number for name in wanted for number in makers.get(name, ())} - used
+        used |= found
+        wanted = {name for number in found for name in uses[number][0]}
+    return used
 
 
 def sample(mutants: Sequence[Mutant], limit: int, seed: int) -> tuple[Mutant, ...]:
@@ -347,9 +365,7 @@ def read_source(source: str) -> Reading:
     functions = {s.name: s for s in tree.body if isinstance(s, ast.FunctionDef)}
     lines = tuple(line.encode() for line in re.split(r"\r\n|\r|\n", source))
     called = frozenset(
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     )
     bare = Reading(tree, lines, slots, modules, imported, functions, called, {}, {})
     scopes = {
@@ -517,8 +533,8 @@ def is_size(value: ast.expr) -> bool:
 
 
 def erase_names(node: ast.AST) -> str:
-    """The form of an expression, whatever names it uses."""
-    return re.sub(r"id='\w+'", "id=_", ast.dump(node))
+    """The form of an expression: what it calls, whatever other names it uses."""
+    return re.sub(r"(?<!func=Name\()id='\w+'", "id=_", ast.dump(node))
 
 
 # --- walking ------------------------------------------------------------------------------------------
@@ -534,6 +550,9 @@ UNTOUCHED = (
     ast.pattern,
 )
 UNTOUCHED_FIELDS = words("annotation returns decorator_list bases type_params")
+
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def iter_children(node: ast.AST) -> Iterator[tuple[str, int | None, ast.AST]]:
@@ -562,7 +581,7 @@ def walk_scope(owner: ast.AST) -> Iterator[ast.AST]:
     """What is below `owner` in source order, without the insides of nested functions and classes."""
     for _, _, child in iter_children(owner):
         yield child
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        if not isinstance(child, (*DEFINITIONS, ast.Lambda)):
             yield from walk_scope(child)
 
 
@@ -827,9 +846,12 @@ def with_transposed(node: ast.expr, array: ast.expr, reading: Reading) -> ast.ex
     return altered(node, args=[array, *node.args[1:]])
 
 
+SUMS = (ast.Add, ast.Sub, ast.BitAnd, ast.BitOr)
+
+
 def mutate_term(node: ast.AST, reading: Reading) -> Iterator[Change]:
-    """One side of a sum is lost: a residual, a bias, a mask, the maximum before an exponential."""
-    if not isinstance(node, ast.BinOp | ast.AugAssign) or not isinstance(node.op, ast.Add | ast.Sub):
+    """One side of a sum or of a mask is lost: a residual, a bias, the maximum before an exponential."""
+    if not isinstance(node, ast.BinOp | ast.AugAssign) or not isinstance(node.op, SUMS):
         return
     if is_text_operation(node):
         return
@@ -888,14 +910,28 @@ def mutate_boolean(node: ast.AST, reading: Reading) -> Iterator[Change]:
     elif is_bool(node) and isinstance(node, ast.Constant) and reading.role(node) != "keyword":
         yield change("flipped", node, ast.Constant(not node.value))
     elif isinstance(node, ast.Call):
-        called = reading.array_call(node)
-        if called and called[0] in {"masked_fill", "masked_fill_"} and called[2]:
-            mask = called[2][0]
-            if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
-                return
-            inverted = ast.UnaryOp(ast.Invert(), mask)
-            new = altered(node, args=[inverted if a is mask else a for a in node.args])
-            yield change("inverted", node, new, call_position(node))
+        yield from mutate_mask(node, reading)
+
+
+def mutate_mask(node: ast.Call, reading: Reading) -> Iterator[Change]:
+    """The mask of a `masked_fill` inverted; one side of a `logical_and` or `logical_or` lost."""
+    called = reading.array_call(node)
+    if called is None or not called[2]:
+        return
+    name, array, (second, *_) = called
+    at = call_position(node)
+    if name in {"logical_and", "logical_or"}:
+        yield change("without-0", node, second, at)
+        yield change("without-1", node, array, at)
+    elif name in {"masked_fill", "masked_fill_"} and not is_inverted(second):
+        inverted = ast.UnaryOp(ast.Invert(), second)
+        new = altered(node, args=[inverted if argument is second else argument for argument in node.args])
+        yield change("inverted", node, new, at)
+
+
+def is_inverted(node: ast.AST) -> bool:
+    """Whether a mask is `~mask` already; it loses its sign in the family of negations."""
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert)
 
 
 def mutate_constant(node: ast.AST, reading: Reading) -> Iterator[Change]:
@@ -946,12 +982,13 @@ AXES = (-1, -2, 0, 1)
 
 
 def mutate_axis(node: ast.AST, reading: Reading) -> Iterator[Change]:
-    """Another axis: -1, -2, 0 and 1 for each other, also in `.shape[axis]` and as the default of `axis`."""
+    """Another axis: -1, -2, 0 and 1 for each other, also in `.shape[axis]`; one of them for `axis=axis`."""
+    if isinstance(node, ast.keyword) and node.arg in {"axis", "dim"} and isinstance(node.value, ast.Name):
+        for axis in (-1, 0):
+            yield change(str(axis), node.value, number_literal(axis))
     value = signed_number(node)
-    if value is None or reading.role(node) != "axis":
-        return
     others = axis_partners(node, reading)
-    if len(others) > 1:
+    if value is None or reading.role(node) != "axis" or len(others) > 1:
         return
     for axis in AXES:
         # transpose(1, 1) is the transpose removed, which has its own family.
@@ -1113,9 +1150,7 @@ def call_twins(node: ast.Call, callee: Callee, reading: Reading) -> Iterator[str
     name, module, receiver = callee
     if receiver is None and module is None:
         if name in reading.functions:
-            arity = len(parameters_of(name, reading))
-            others = (other for other in reading.functions if other != name)
-            yield from (other for other in others if len(parameters_of(other, reading)) == arity > 0)
+            yield from (other for other in reading.functions if is_relative(name, other, reading))
         elif name in BUILTIN_TWINS:
             yield from TWINS[name]
     elif isinstance(node.func, ast.Name):
@@ -1126,6 +1161,17 @@ def call_twins(node: ast.Call, callee: Callee, reading: Reading) -> Iterator[str
         yield "tanh" if name == "sigmoid" else "sigmoid"
     elif module != "math" or name in OF_MATH:
         yield from TWINS.get(name, ())
+
+
+def is_relative(name: str, other: str, reading: Reading) -> bool:
+    """Whether two functions of the file take the same parameters, or as many and share a word in the name."""
+    own, others = ([p.arg for p in parameters_of(f, reading)] for f in (name, other))
+    alike = own == others or (len(own) == len(others) and words_of(name) & words_of(other))
+    return name != other and bool(own) and bool(alike)
+
+
+def words_of(name: str) -> set[str]:
+    return set(name.strip("_").split("_"))
 
 
 def tile_for_repeat(node: ast.Call, reading: Reading) -> Iterator[Change]:
@@ -1312,7 +1358,9 @@ def mutate_cast(node: ast.AST, reading: Reading) -> Iterator[Change]:
     elif isinstance(node, ast.Return) and isinstance(node.value, ARRAYS) and alias is not None:
         # torch refuses to multiply what a function within the file would then return.
         function = function_of(node, reading)
-        if package == "torch" and function is not None and function.name in reading.called:
+        if function is not None and (
+            is_plain_annotation(function.returns) or (package == "torch" and function.name in reading.called)
+        ):
             return
         for method, dtype in (("float", "float32"), ("half", "float16")):
             called = ast.Attribute(node.value, method if package == "torch" else "astype", ast.Load())
@@ -1330,6 +1378,12 @@ def function_of(node: ast.AST, reading: Reading) -> ast.FunctionDef | None:
     while at is not None and not isinstance(at, ast.FunctionDef):
         at = reading.parent(at)
     return at
+
+
+def is_plain_annotation(node: ast.expr | None) -> bool:
+    """Whether a return annotation names a Python number or container, not an array."""
+    plain = {"int", "float", "bool", "str", "list", "tuple", "dict", "None"}
+    return node is not None and ast.unparse(node).partition("[")[0] in plain
 
 
 def stands_for_dtype(node: ast.AST, reading: Reading) -> bool:
@@ -1367,9 +1421,7 @@ def shifted_slices(item: ast.Slice, *, open_too: bool) -> Iterator[tuple[str, as
     lower = item.lower or ast.Constant(0)
     for delta in (1, -1):
         bounds = [offset(lower, delta), offset(item.upper, delta)]
-        crossed = [
-            is_negative(old) != is_negative(new) for old, new in zip((lower, item.upper), bounds, strict=True)
-        ]
+        crossed = [is_negative(old) != is_negative(new) for old, new in zip((lower, item.upper), bounds, strict=True)]
         if not any(crossed):
             yield f"shifted{delta:+d}", altered(item, lower=bounds[0], upper=bounds[1])
 
@@ -1465,7 +1517,9 @@ def mutate_loop(node: ast.AST, reading: Reading) -> Iterator[Change]:
     callee = reading.callee(node.iter)
     if callee is not None and callee.name == "range":
         slices = {}  # its bounds have a family of their own
-    for variant, part in {**slices, "reversed": ast.Slice(step=minus)}.items():
+    if not (isinstance(node.target, ast.Name) and node.target.id == "_"):
+        slices["reversed"] = ast.Slice(step=minus)
+    for variant, part in slices.items():
         yield change(variant, node.iter, ast.Subscript(items, part, ast.Load()))
 
 
@@ -1642,7 +1696,7 @@ def kinship(name: str, binding: Binding, other: str, other_binding: Binding) -> 
     them or two of three. 2: the first of two words the same. 3: two single letters. A size (`n = x.shape[0]`)
     is like nothing but a size.
     """
-    if name == other or (SIZE in binding.kin) != (SIZE in other_binding.kin):
+    if other in {name, "_"} or (SIZE in binding.kin) != (SIZE in other_binding.kin):
         return None
     if binding.kin & other_binding.kin:
         return 0

@@ -77,7 +77,13 @@ _REFUSES_CPU_SCALARS = frozenset(
         *("aten::cat", "aten::stack", "aten::embedding", "aten::index_select", "aten::gather", "aten::take"),
         *("aten::scatter", "aten::scatter_", "aten::scatter_add", "aten::scatter_add_"),
         *("aten::scatter_reduce", "aten::scatter_reduce_", "aten::index_add", "aten::index_add_"),
-        *("aten::index_copy", "aten::index_copy_", "aten::put_", "aten::masked_select", "aten::masked_scatter_"),
+        *(
+            "aten::index_copy",
+            "aten::index_copy_",
+            "aten::put_",
+            "aten::masked_select",
+            "aten::masked_scatter_",
+        ),
         *("aten::nll_loss_forward", "aten::equal"),
     }
 )
@@ -151,11 +157,9 @@ class DeviceMix(RuntimeError):
     that exists for CPU tensors alone) or ``generator`` (a CPU random generator for a device tensor).
     """
 
-    def __init__(
-        self, operation: str, operands: tuple[Operand, ...], kind: Kind = "mix", named: bool = False
-    ) -> None:
+    def __init__(self, operation: str, operands: tuple[Operand, ...], kind: Kind = "mix", named: bool = False) -> None:
         super().__init__(operation)
-        self.operation = operation
+        self.operation = operation.removeprefix("aten::")
         self.operands = operands
         self.kind: Kind = kind
         # False while the operation has only its aten name.
@@ -192,7 +196,7 @@ class Unsupported(Exception):
     def __init__(self, reason: str, operation: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
-        self.operation = operation
+        self.operation = operation.removeprefix("aten::")
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ class DeviceTensor(torch.Tensor):
     held: torch.Tensor
 
     # The function mode answers for it; a second round through the class would only cost time.
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, held: torch.Tensor, requires_grad: bool = False) -> Self:
@@ -247,11 +251,13 @@ class DeviceTensor(torch.Tensor):
         return made
 
     # A plain repr: the inherited one reads data that the carrier does not have.
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return _describe(self)
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         with torch._C.DisableTorchFunction():
             return _run(func, args, kwargs or {}, None)
 
@@ -272,9 +278,7 @@ def wrap(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device != _CPU:
             raise Unsupported(f"a tensor on {tensor.device} cannot be moved to the pretended device")
         made = DeviceTensor(tensor.detach(), tensor.requires_grad)
-        return (
-            torch.nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
-        )
+        return torch.nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
 
 
 def unwrap(tensor: torch.Tensor) -> torch.Tensor:
@@ -322,14 +326,10 @@ def _rule(func: Any) -> _Rule:
                 written_sets[alias] = key
     written: list[int | str | None] = []
     for result in schema.returns:
-        aliases = (
-            result.alias_info.before_set
-            if result.alias_info is not None and result.alias_info.is_write
-            else ()
-        )
+        aliases = result.alias_info.before_set if result.alias_info is not None and result.alias_info.is_write else ()
         written.append(next((written_sets[alias] for alias in aliases if alias in written_sets), None))
     takes = _TAKES_CPU.get(name, frozenset())
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
     return _Rule(
         name=name,
         written=tuple(written),
@@ -355,6 +355,9 @@ class _Operands:
             self.on_device = True
             return value.held
         if isinstance(value, torch.Tensor):
+            if value.is_meta:
+                # Made on the carrier where no mode watches, such as in a thread of the submission.
+                raise Unsupported("a tensor without data")
             if self.plain is None:
                 self.plain = []
             self.plain.append((key, value))
@@ -404,9 +407,7 @@ def _reshape_carrier(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         func(*args, **kwargs)
 
 
-def _raise_to_device(
-    rule: _Rule, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], on_device: bool
-) -> Any:
+def _raise_to_device(rule: _Rule, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], on_device: bool) -> Any:
     if len(rule.written) == 1:
         return _raise_one(rule.written[0], result, args, kwargs, on_device)
     if not isinstance(result, tuple | list):
@@ -422,11 +423,7 @@ def _raise_one(
     written: int | str | None, item: Any, args: tuple[Any, ...], kwargs: dict[str, Any], on_device: bool
 ) -> Any:
     if written is not None:
-        return (
-            args[written]
-            if isinstance(written, int) and written < len(args)
-            else kwargs.get(str(written), item)
-        )
+        return args[written] if isinstance(written, int) and written < len(args) else kwargs.get(str(written), item)
     if isinstance(item, torch.Tensor):
         return DeviceTensor(item) if on_device else item
     if isinstance(item, list | tuple):
@@ -489,7 +486,7 @@ def _shown(device: torch.device) -> torch.device:
     return PRETEND if device.type == "meta" else device
 
 
-class _DispatchMode(TorchDispatchMode):
+class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         # The default wraps the method below in a way that imports torch._dynamo, which takes a second or more.
@@ -519,6 +516,13 @@ class _FunctionMode(TorchFunctionMode):
             else:
                 args, kwargs = _redirect(func, args, kwargs)
                 result = func(*args, **kwargs)
+            if isinstance(result, torch.Tensor):
+                if type(result) is not DeviceTensor:
+                    self._mark(result, func, args, kwargs)
+            elif type(result) is tuple or type(result) is list:
+                for item in result:
+                    if isinstance(item, torch.Tensor) and type(item) is not DeviceTensor:
+                        self._mark(item, func, args, kwargs)
         except DeviceMix as mix:
             if not mix.named:
                 self._name(mix, func, args, kwargs)
@@ -526,13 +530,6 @@ class _FunctionMode(TorchFunctionMode):
         except Exception as error:
             self._note(error, func, args, kwargs)
             raise
-        if isinstance(result, torch.Tensor):
-            if type(result) is not DeviceTensor:
-                self._mark(result, func, args, kwargs)
-        elif type(result) is tuple or type(result) is list:
-            for item in result:
-                if isinstance(item, torch.Tensor) and type(item) is not DeviceTensor:
-                    self._mark(item, func, args, kwargs)
         return result
 
     def _name(self, mix: DeviceMix, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
@@ -578,9 +575,7 @@ def _line_in(file: str, frame: FrameType | None) -> Place | None:
     return None
 
 
-def _redirect(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _redirect(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with every mention of the pretended device turned into the carrier."""
     if func is torch._C._nn._parse_to:
         # `Module.to` has its arguments read; what comes back is handed to `Tensor.to`.
@@ -606,14 +601,14 @@ def _carried(device: Any) -> Any:
     if not isinstance(wanted, torch.device) or wanted.type == "cpu":
         return wanted
     # The carrier itself comes from torch's own code, which reads it off a tensor in C++.
-    if (wanted.type == "cuda" and wanted.index in (None, 0)) or device is wanted and wanted == _CARRIER:
+    if (wanted.type == "cuda" and wanted.index in (None, 0)) or (device is wanted and wanted == _CARRIER):
         return _CARRIER
     raise Unsupported(f"the device {wanted} is not imitated")
 
 
 def _default_is_pretended() -> bool:
     """Is the pretended device the default, by ``torch.set_default_device`` or ``with torch.device(...)``?"""
-    for mode in _get_current_function_mode_stack():
+    for mode in _get_current_function_mode_stack():  # type: ignore[no-untyped-call]
         if isinstance(mode, DeviceContext):
             return mode.device.type == "cuda"
     return False
@@ -712,6 +707,29 @@ def _refuse_copying(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return func(*args, **kwargs)
 
 
+def _index(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Reading or writing ``x[...]``: C++ would make a list of indices into a tensor on the carrier, without data."""
+    if args[0].device.type != "meta":
+        return func(*args, **kwargs)
+    index = args[1]
+    if isinstance(index, tuple):
+        index = tuple(_index_tensor(item) for item in index)
+    elif not isinstance(index, list) or all(isinstance(item, int) for item in index):
+        index = _index_tensor(index)
+    return func(args[0], index, *args[2:], **kwargs)
+
+
+def _index_tensor(index: Any) -> Any:
+    """A list, range or array of indices as a CPU tensor, which CUDA takes as well; any other index as it is."""
+    if not isinstance(index, list | range) and type(index).__name__ != "ndarray":
+        return index
+    found: list[torch.Tensor] = []
+    _collect(index, found)
+    if found:
+        return index
+    return torch.tensor(index, dtype=None if len(index) else torch.int64)
+
+
 def _new_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``torch.tensor``, ``as_tensor`` and ``asarray``: from a tensor the device follows it, from numbers the default."""
     options = dict(kwargs)
@@ -740,9 +758,7 @@ def _follow(data: Any, options: dict[str, Any]) -> torch.device:
     return _CARRIER if _default_is_pretended() else _CPU
 
 
-def _make(
-    func: Any, data: Any, options: dict[str, Any], target: torch.device
-) -> torch.Tensor:
+def _make(func: Any, data: Any, options: dict[str, Any], target: torch.device) -> torch.Tensor:
     if isinstance(data, torch.Tensor) and func is not torch.tensor:
         # Without copying where torch does not copy, and with the graph.
         return data.to(target, options.get("dtype") or data.dtype, copy=bool(options.get("copy")))
@@ -806,6 +822,8 @@ _SPECIAL: dict[Any, _Special] = {
     torch.Tensor.__reduce_ex__: _refuse_copying,
     torch.Tensor.data_ptr: _of_held,
     torch.Tensor.untyped_storage: _of_held,
+    torch.Tensor.__getitem__: _index,
+    torch.Tensor.__setitem__: _index,
     torch.tensor: _new_data,
     torch.as_tensor: _new_data,
     torch.asarray: _new_data,
@@ -879,7 +897,8 @@ def pretend_device() -> Iterator[torch.device]:
 
 @contextmanager
 def _watching(functions: _FunctionMode) -> Iterator[None]:
-    default = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    # As a dict: older releases cannot say their default device once the entry is there and None.
+    default = dict(vars(torch._GLOBAL_DEVICE_CONTEXT))
     lifting = torch._C._only_lift_cpu_tensors()
     with ExitStack() as stack:
         _answer_for(torch.cuda, _CUDA_ANSWERS, stack)
@@ -891,13 +910,16 @@ def _watching(functions: _FunctionMode) -> Iterator[None]:
         # Data given with device=... is made on the CPU first and moved by an operation that the mode sees.
         torch._C._set_only_lift_cpu_tensors(True)
         stack.callback(torch._C._set_only_lift_cpu_tensors, lifting)
-        stack.enter_context(_DispatchMode())
+        stack.enter_context(_DispatchMode())  # type: ignore[no-untyped-call]
         stack.enter_context(functions)
         try:
             yield
         finally:
-            if getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None) is not default:
-                torch.set_default_device(None if default is None else default.device)
+            if vars(torch._GLOBAL_DEVICE_CONTEXT) != default:
+                before = default.get("device_context")
+                torch.set_default_device(None if before is None else before.device)
+                if not default:
+                    vars(torch._GLOBAL_DEVICE_CONTEXT).clear()
 
 
 def _answer_for(module: ModuleType, answers: dict[str, Any], stack: ExitStack) -> None:
@@ -948,9 +970,7 @@ def call_on_device(
     except Unsupported as unknown:
         return DeviceResult("skipped", unknown.reason, unknown.operation, _innermost(unknown, file))
     except Exception as error:
-        operation = (
-            functions.failed[1] if functions.failed is not None and functions.failed[0] is error else ""
-        )
+        operation = functions.failed[1] if functions.failed is not None and functions.failed[0] is error else ""
         detail = f"{type(error).__name__}: {_first_line(error)}"
         return DeviceResult("skipped", detail, operation, _innermost(error, file))
     return _judge_result(result, functions, function, scalar, called_before)
@@ -1082,9 +1102,9 @@ def _file_of(function: Any) -> str | None:
     inner = inspect.unwrap(function)
     code = getattr(inner, "__code__", None) or getattr(getattr(inner, "func", None), "__code__", None)
     if code is None:
-        code = getattr(
-            getattr(type(inner), "forward", None) or getattr(type(inner), "__call__", None), "__code__", None
-        )
+        # A module or another callable object: what runs is a method of its class.
+        methods = vars(type(inner))
+        code = getattr(methods.get("forward", methods.get("__call__")), "__code__", None)
     return code.co_filename if code is not None else None
 
 

@@ -1,0 +1,248 @@
+"""Which mistake it is, by measurement: the reference with one small patch gives the submission's own results.
+
+A misconception is named only if its patched reference reproduces everything the submission did on **every** call seen,
+those that were right included, and differs from the truth on at least one. Pairs are tried when no single one fits.
+Nothing fits: nothing is said. Nothing runs here while everything passes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader import compare
+from grader.cases import Case
+from grader.checks.values import size
+from grader.errors import AuthorError, Finding
+from grader.model import Diagnosis, Exercise, Expected, Outcome
+from grader.oracle import ROUNDING_FACTOR, IllConditioned
+from grader.sandbox.protocol import Array, Opaque, Value
+from grader.sandbox.runner import Limits, Runner
+from grader.spec import schema
+from grader.spec.load import read_misconceptions
+from grader.submission import Student, Submission
+from grader.trial import Trial
+
+MAX_PAIRS = 800
+LIMITS = Limits.of(20.0, 8192)
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """One mistake and what the reference looks like with it."""
+
+    id: str
+    says: str
+    help: str | None
+    equals: tuple[str, ...]
+    patch: tuple[schema.PatchEntry, ...]
+
+
+def read(exercise: Exercise) -> tuple[Misconception, ...]:
+    """The misconceptions of an exercise, in the order of its file; raises `AuthorError`."""
+    if exercise.misconceptions is None:
+        return ()
+    entries = read_misconceptions(exercise.misconceptions).misconceptions
+    return tuple(Misconception(e.id, e.says.strip(), e.help, e.equals, e.patch) for e in entries)
+
+
+def patched(source: str, misconceptions: Iterable[Misconception], path: Path | None = None) -> str:
+    """``source`` with the patches applied in order.
+
+    Raises:
+        AuthorError: a patch's text is not found, or is found more than once without ``all: true``.
+    """
+    for entry in misconceptions:
+        for patch in entry.patch:
+            count = source.count(patch.find)
+            if count == 0 or (count > 1 and not patch.all):
+                line = patch.find.strip().splitlines()[0] if patch.find.strip() else patch.find
+                found = "no longer matches" if count == 0 else f"matches {count} times"
+                message = f"the patch of `{entry.id}` {found} in solution.py: `{line}`"
+                where = str(path) if path is not None else "misconceptions.yaml"
+                raise AuthorError([Finding(where, 0, 0, message, "a text that stands there exactly once")])
+            source = source.replace(patch.find, patch.replace)
+    return source
+
+
+class Diagnostician:
+    """Runs patched references in a worker of its own and remembers what they answered."""
+
+    def __init__(self, runner: Runner, exercise: Exercise) -> None:
+        self._exercise = exercise
+        self._runner = runner
+        self._misconceptions: tuple[Misconception, ...] | None = None
+        self._source = ""
+        self._student: Student | None = None
+        self._loaded: tuple[str, ...] | None = None
+        self._answers: dict[tuple[tuple[str, ...], str, str], Outcome] = {}
+
+    @property
+    def misconceptions(self) -> tuple[Misconception, ...]:
+        if self._misconceptions is None:
+            self._misconceptions = read(self._exercise)
+            if self._exercise.solution is not None:
+                self._source = self._exercise.solution.read_text(encoding="utf-8")
+        return self._misconceptions
+
+    def close(self) -> None:
+        if self._student is not None:
+            self._student.close()
+
+    def diagnose(self, trial: Trial, failing: Sequence[tuple[Case, str]], pairs: bool = True) -> tuple[Diagnosis, ...]:
+        """The misconceptions that reproduce the submission; ``failing`` are its failing calls, in any order."""
+        evidence = self._evidence(trial, failing)
+        if not evidence or not self.misconceptions:
+            return ()
+        found = [entry for entry in self.misconceptions if self._fits(trial, (entry,), evidence)]
+        if found:
+            return tuple(_diagnosis((entry,), entry, len(failing)) for entry in found)
+        if not pairs:
+            return ()
+        for pair in itertools.islice(itertools.combinations(self.misconceptions, 2), MAX_PAIRS):
+            if self._fits(trial, pair, evidence):
+                return tuple(_diagnosis(pair, entry, len(failing)) for entry in pair)
+        return ()
+
+    def _evidence(self, trial: Trial, failing: Sequence[tuple[Case, str]]) -> list[tuple[Case, str]]:
+        """Every call seen: failing ones first, the smallest and float64 before others; empty where the run was cut short."""
+        wrong = {(case.key, dtype) for case, dtype in failing}
+        seen = list(trial.seen)
+        for case, dtype in seen:
+            if trial.outcome(case, dtype).status not in ("returned", "raised"):
+                return []
+        known = {(case.key, dtype) for case, dtype in seen}
+        seen += [(case, dtype) for case, dtype in failing if (case.key, dtype) not in known]
+        return sorted(seen, key=lambda call: ((call[0].key, call[1]) not in wrong, call[1] != "float64", size(call[0])))
+
+    def _fits(self, trial: Trial, entries: tuple[Misconception, ...], evidence: list[tuple[Case, str]]) -> bool:
+        differs = False
+        for case, dtype in evidence:
+            answer = self.answer(entries, case, dtype)
+            if answer is None:
+                return False
+            mine = trial.outcome(case, dtype)
+            try:
+                expected = trial.expected(case, dtype)
+            except IllConditioned:
+                continue
+            if not self._same(mine, answer, expected, entries, case, dtype):
+                return False
+            differs = differs or self._wrong(answer, expected)
+        return differs
+
+    def _wrong(self, answer: Outcome, expected: Expected) -> bool:
+        """Whether the patched reference itself is wrong, or leaves its inputs changed, on this call."""
+        if not answer.returned or answer.changes:
+            return True
+        spec = self._exercise.spec
+        return compare.mismatch(answer.value, expected, spec.output, spec.framework) is not None
+
+    def _same(
+        self,
+        mine: Outcome,
+        answer: Outcome,
+        expected: Expected,
+        entries: tuple[Misconception, ...],
+        case: Case,
+        dtype: str,
+    ) -> bool:
+        if mine.status != answer.status:
+            return False
+        if mine.status == "raised":
+            return mine.error is not None and answer.error is not None and mine.error.type == answer.error.type
+        if not mine.returned or _effects(mine) != _effects(answer):
+            return False
+        allowed = {leaf.path: leaf.allowed for leaf in expected.leaves}
+        if equal(mine.value, answer.value, allowed, self._exercise.spec.output):
+            return True
+        if dtype == "float64":
+            return False
+        # A mistake may round worse than the reference does: measure the patched reference's own rounding.
+        wide = self.answer(entries, case, "float64")
+        if wide is None or not wide.returned:
+            return False
+        spans = _spans(answer.value, wide.value, self._exercise.spec.output)
+        wider = {path: max(allowed.get(path, 0.0), ROUNDING_FACTOR * span) for path, span in spans.items()}
+        return equal(mine.value, answer.value, wider, self._exercise.spec.output)
+
+    def answer(self, entries: tuple[Misconception, ...], case: Case, dtype: str) -> Outcome | None:
+        """What the patched reference does; None when the patches do not go together or it cannot be loaded."""
+        ids = tuple(entry.id for entry in entries)
+        key = (ids, case.key, dtype)
+        if key not in self._answers:
+            student = self._load(ids, entries)
+            if student is None:
+                return None
+            self._answers[key] = student.call(case, dtype)
+        return self._answers[key]
+
+    def _load(self, ids: tuple[str, ...], entries: tuple[Misconception, ...]) -> Student | None:
+        if self._loaded == ids and self._student is not None and self._student.stopped is None:
+            return self._student
+        try:
+            text = patched(self._source, entries, self._exercise.misconceptions)
+        except AuthorError:
+            if len(entries) == 1:
+                raise
+            return None
+        submission = Submission("solution.py", text.encode(), None)
+        if self._student is None or self._student.stopped is not None:
+            if self._student is not None:
+                self._student.close()
+            self._student = Student(self._runner, self._exercise, submission, None, LIMITS)
+        else:
+            self._student.reload(submission)
+        self._loaded = ids
+        return None if self._student.load() is not None else self._student
+
+
+def _diagnosis(entries: tuple[Misconception, ...], entry: Misconception, matched: int) -> Diagnosis:
+    others = tuple(other.id for other in entries if other is not entry)
+    return Diagnosis(entry.id, entry.says, matched, entry.help, others)
+
+
+def _effects(outcome: Outcome) -> set[tuple[str, str, str]]:
+    return {(change.parameter, change.path, change.what) for change in outcome.changes}
+
+
+def equal(first: Value, second: Value, allowed: dict[str, float], output: schema.Output) -> bool:
+    """Whether two results are one and the same: structure, dtype, shape, and values within ``allowed`` per leaf."""
+    one, two = list(compare.parts(first, output)), list(compare.parts(second, output))
+    if [part.path for part in one] != [part.path for part in two]:
+        return False
+    return all(_equal_leaf(a.value, b.value, allowed.get(a.path, 0.0)) for a, b in zip(one, two, strict=True))
+
+
+def _equal_leaf(first: Value, second: Value, allowed: float) -> bool:
+    if isinstance(first, Opaque) or isinstance(second, Opaque):
+        return isinstance(first, Opaque) and isinstance(second, Opaque) and first.type_name == second.type_name
+    if isinstance(first, Array) and isinstance(second, Array) and first.dtype != second.dtype:
+        return False
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(_equal_leaf(a, b, allowed) for a, b in zip(first, second, strict=True))
+    if isinstance(first, dict) and isinstance(second, dict):
+        return set(first) == set(second) and all(_equal_leaf(first[key], second[key], allowed) for key in first)
+    a, b = compare.numbers(first), compare.numbers(second)
+    if a is None or b is None:
+        return type(first) is type(second) and first == second
+    return a.shape == b.shape and not compare.wrong_elements(a, b, allowed).any()
+
+
+def _spans(narrow: Value, wide: Value, output: schema.Output) -> dict[str, float]:
+    """Per leaf, how far the narrow result is from the wide one (0 where that cannot be said)."""
+    spans: dict[str, float] = {}
+    exact = {part.path: compare.numbers(part.value) for part in compare.parts(wide, output)}
+    for part in compare.parts(narrow, output):
+        a: Any = compare.numbers(part.value)
+        b: Any = exact.get(part.path)
+        if a is None or b is None or a.shape != b.shape or a.dtype.kind != "f":
+            continue
+        finite = np.isfinite(a) & np.isfinite(b)
+        spans[part.path] = float(np.abs(a[finite] - b[finite]).max()) if finite.any() else 0.0
+    return spans
