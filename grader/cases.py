@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from grader.errors import AuthorError, Finding
-from grader.model import CaseRef, Exercise
+from grader.model import CaseRef
 from grader.randomness import Draws
 from grader.sandbox.protocol import STORAGE, Array, Function, Value, cast
 from grader.spec import expressions, schema
+from grader.spec.exercise import Exercise
 from grader.spec.expressions import ExpressionError
 
 TRIES = 2000
@@ -174,7 +175,9 @@ def chosen_dims(exercise: Exercise, name: str) -> list[tuple[str, int]]:
     found = []
     for dim, entry in _dim_entries(exercise.spec, edge).items():
         if entry.range is not None:
-            found.append((dim, min(entry.bounds()[0], 1) if edge is None or dim not in edge.dims else entry.bounds()[0]))
+            found.append(
+                (dim, min(entry.bounds()[0], 1) if edge is None or dim not in edge.dims else entry.bounds()[0])
+            )
         elif entry.choices is not None:
             found.append((dim, min(entry.choices)))
     return found
@@ -339,7 +342,9 @@ def _draw_input(entry: Any, sizes: Mapping[str, int], draws: Draws) -> Any:
         integers = draws.integers(low, high + 1, shape)
         dtype = entry.dtype[draws.integer(0, len(entry.dtype) - 1)]
         floating = dtype == "float"
-        return Drawn(integers.astype(np.float64) if floating else integers, "floats" if floating else dtype, False, layout)
+        return Drawn(
+            integers.astype(np.float64) if floating else integers, "floats" if floating else dtype, False, layout
+        )
     assert isinstance(entry, schema.BooleansInput)
     return Drawn(draws.uniform(shape) < entry.share, "bool", False, layout)
 

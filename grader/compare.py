@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -223,7 +222,11 @@ def wanted_dtypes(output: Output, dtype: str) -> tuple[str, ...]:
 
 
 def _dtype(part: Part, leaf: Leaf, framework: str, dtype: str) -> Mismatch | None:
-    if part.output.kind in ("python", "scalar") or not isinstance(part.value, Array) or not isinstance(leaf.expected, Array):
+    if (
+        part.output.kind in ("python", "scalar")
+        or not isinstance(part.value, Array)
+        or not isinstance(leaf.expected, Array)
+    ):
         return None
     wanted = wanted_dtypes(part.output, dtype)
     if part.output.dtype == "floats" and not leaf.expected.is_float:
@@ -236,7 +239,13 @@ def _dtype(part: Part, leaf: Leaf, framework: str, dtype: str) -> Mismatch | Non
 
 def _nonfinite(part: Part, leaf: Leaf) -> Mismatch | None:
     mine, theirs = numbers(part.value), numbers(leaf.expected)
-    if mine is None or theirs is None or mine.dtype.kind != "f" or theirs.dtype.kind != "f" or mine.shape != theirs.shape:
+    if (
+        mine is None
+        or theirs is None
+        or mine.dtype.kind != "f"
+        or theirs.dtype.kind != "f"
+        or mine.shape != theirs.shape
+    ):
         return None
     for kind, test in (("nan", np.isnan), ("inf", np.isinf)):
         wrong = test(mine) != test(theirs)
@@ -280,7 +289,11 @@ def _evidence(actual: Value, leaf: Leaf, mine: np.ndarray, theirs: np.ndarray, w
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(mine.astype(np.float64) - theirs.astype(np.float64))
     difference = np.where(wrong, np.nan_to_num(difference, nan=np.inf), -1.0)
-    worst = tuple(int(i) for i in np.unravel_index(int(np.argmax(difference)), difference.shape)) if difference.shape else ()
+    worst = (
+        tuple(int(i) for i in np.unravel_index(int(np.argmax(difference)), difference.shape))
+        if difference.shape
+        else ()
+    )
     gap = float(difference[worst]) if difference.shape else float(difference)
     return Mismatch(
         "values", leaf.path, actual, leaf.expected, leaf.axes, int(wrong.sum()), wrong.size, worst, gap, leaf.allowed,
@@ -350,3 +363,10 @@ def rebase(expected: Expected, value: Value, output: Output) -> Expected | None:
             return None
         leaves.append(Leaf(leaf.path, part.value, leaf.allowed, leaf.axes))
     return Expected(value, tuple(leaves), expected.dtype)
+
+
+def pick(value: Value, part: str | int) -> Value:
+    """One part of a tuple or list (by index) or of a dict (by key); None when there is no such part."""
+    if isinstance(value, list | tuple):
+        return value[part] if isinstance(part, int) and -len(value) <= part < len(value) else None
+    return value.get(part) if isinstance(value, dict) else None

@@ -19,11 +19,12 @@ from grader import compare
 from grader.cases import Case
 from grader.checks.values import size
 from grader.errors import AuthorError, Finding
-from grader.model import Diagnosis, Exercise, Expected, Outcome
+from grader.model import Diagnosis, Expected, Outcome
 from grader.oracle import ROUNDING_FACTOR, IllConditioned
 from grader.sandbox.protocol import Array, Opaque, Value
 from grader.sandbox.runner import Limits, Runner
 from grader.spec import schema
+from grader.spec.exercise import Exercise
 from grader.spec.load import read_misconceptions
 from grader.submission import Student, Submission
 from grader.trial import Trial

@@ -11,8 +11,9 @@ import numpy as np
 
 from grader import compare, locate
 from grader.cases import Case, Drawn
-from grader.model import Exercise, Explanation, Mismatch, Outcome, Question, Ruling
+from grader.model import Explanation, Mismatch, Outcome, Question, Ruling
 from grader.sandbox.protocol import Array, Value
+from grader.spec.exercise import Exercise
 from grader.submission import inert
 
 MAX_SHOWN = 24
@@ -26,7 +27,9 @@ def explain(exercise: Exercise, question: Question, ruling: Ruling, rerun: str) 
     if question.reveal == "verdict":
         return Explanation(claim=explanation.claim, help=question.help)
     if question.reveal == "summary":
-        return Explanation(claim=explanation.claim, call=explanation.call, where=explanation.where, help=explanation.help, rerun=rerun)
+        return Explanation(
+            claim=explanation.claim, call=explanation.call, where=explanation.where, help=explanation.help, rerun=rerun
+        )
     return Explanation(**{**vars(explanation), "rerun": rerun if ruling.case is not None else None})
 
 
@@ -57,7 +60,9 @@ def _stated(question: Question, ruling: Ruling, call: str) -> Explanation:
     if ruling.mismatch is not None:
         blocks += _got_and_expected(ruling.mismatch, facts.get("labels", ("you returned", "expected")))
     note = "the result on the inputs as they are is right." if facts.get("values_right") else None
-    return Explanation(str(facts["claim"]), call, blocks, grid=ruling.grid, help=question.help or facts.get("help"), note=note)
+    return Explanation(
+        str(facts["claim"]), call, blocks, grid=ruling.grid, help=question.help or facts.get("help"), note=note
+    )
 
 
 def skipped_claim(ruling: Ruling) -> str:
@@ -67,6 +72,8 @@ def skipped_claim(ruling: Ruling) -> str:
         return f"Not run: {why}."
     if ruling.cause == "nothing_returned":
         return "Not run: no call returned a result."
+    if ruling.neutral:
+        return f"Not decided: {ruling.facts.get('why', 'it could not be measured here')}. It does not count against you."
     return f"Not run: {ruling.facts.get('why', 'something before it failed')}."
 
 
@@ -115,11 +122,19 @@ def _wrong_result(question: Question, ruling: Ruling, mismatch: Mismatch, call: 
         blocks = (("note", f"the float inputs of this call are {ruling.dtype}"),)
     elif mismatch.kind in ("nan", "inf"):
         word = {"nan": "nan", "inf": "infinite"}[mismatch.kind]
-        claim = f"{what} should be {word} in places where it is not." if mismatch.note else f"{what} contains {'nan' if word == 'nan' else 'infinite'} values."
+        claim = (
+            f"{what} should be {word} in places where it is not."
+            if mismatch.note
+            else f"{what} contains {'nan' if word == 'nan' else 'infinite'} values."
+        )
         blocks = _got_and_expected(mismatch)
         where = locate.places(mismatch)
     else:
-        claim = "Values differ from the reference." if not mismatch.path else f"Values of `{mismatch.path}` differ from the reference."
+        claim = (
+            "Values differ from the reference."
+            if not mismatch.path
+            else f"Values of `{mismatch.path}` differ from the reference."
+        )
         blocks = _got_and_expected(mismatch)
         where = locate.places(mismatch)
     return Explanation(claim=claim, call=call, blocks=blocks, where=where, help=question.help)
@@ -226,7 +241,10 @@ def _inputs_changed(question: Question, ruling: Ruling, call: str) -> Explanatio
 def _not_repeatable(question: Question, ruling: Ruling, call: str) -> Explanation:
     assert ruling.mismatch is not None
     blocks = [("first call", _brief(ruling.facts.get("first"))), ("same call again", _brief(ruling.mismatch.actual))]
-    help = question.help or "keep nothing between calls, and draw no random numbers: the result depends on the arguments alone."
+    help = (
+        question.help
+        or "keep nothing between calls, and draw no random numbers: the result depends on the arguments alone."
+    )
     return Explanation("The same inputs gave another result when they came again.", call, tuple(blocks), help=help)
 
 
@@ -256,8 +274,14 @@ def _no_result(exercise: Exercise, question: Question, ruling: Ruling, outcome: 
             call, blocks=_traceback(outcome), help="look for an array with an axis too many, or for something that grows in a loop.",
         )  # fmt: skip
     if outcome.status == "crashed":
-        how = f"was ended by {outcome.detail}" if outcome.extra.get("how") == "signal" else f"ended itself ({outcome.detail})"
-        return Explanation(f"The process that ran your function {how} before it returned.", call, help=_exit_help(outcome))
+        how = (
+            f"was ended by {outcome.detail}"
+            if outcome.extra.get("how") == "signal"
+            else f"ended itself ({outcome.detail})"
+        )
+        return Explanation(
+            f"The process that ran your function {how} before it returned.", call, help=_exit_help(outcome)
+        )
     if outcome.status == "too_large":
         return Explanation("The result is far larger than the expected one and was not read.", call, help=question.help)
     if outcome.status == "garbled":
@@ -278,8 +302,18 @@ def _no_result(exercise: Exercise, question: Question, ruling: Ruling, outcome: 
     if error.cause == "import_error":
         return Explanation(f"An import failed: {error.message}", call, _traceback(outcome), help=_import_help(exercise))
     if error.type == "NotImplementedError":
-        return Explanation(f"`{exercise.function}` is not written yet.", call, _traceback(outcome), help=f"replace the line that raises it; grade {exercise.name} --show prints the statement.")
-    return Explanation(f"Your function raised {error.type}: {_first_line(error.message)}", call, _traceback(outcome), help=question.help)
+        return Explanation(
+            f"`{exercise.function}` is not written yet.",
+            call,
+            _traceback(outcome),
+            help=f"replace the line that raises it; grade {exercise.name} --show prints the statement.",
+        )
+    return Explanation(
+        f"Your function raised {error.type}: {_first_line(error.message)}",
+        call,
+        _traceback(outcome),
+        help=question.help,
+    )
 
 
 def _first_line(text: str) -> str:
@@ -322,7 +356,9 @@ def loading(exercise: Exercise, outcome: Outcome) -> Explanation:
             "timeout": f"Your file did not finish loading within {outcome.detail}.",
             "memory": "Loading your file used more memory than it may.",
         }.get(outcome.status, f"Your file ended the process while it was loaded ({outcome.detail}).")
-        return Explanation(what, help="code outside functions runs when the file is loaded; keep only imports and definitions there.")
+        return Explanation(
+            what, help="code outside functions runs when the file is loaded; keep only imports and definitions there."
+        )
     assert outcome.error is not None
     error, extra = outcome.error, outcome.extra
     match error.cause:
@@ -331,26 +367,50 @@ def loading(exercise: Exercise, outcome: Outcome) -> Explanation:
             text = str(extra.get("text", ""))
             stripped = text.lstrip()
             caret = max(0, int(column) - 1 - (len(text) - len(stripped)))
-            pointed = f"line {line}, column {column}\n    {stripped}\n    {' ' * caret}^" if stripped else f"line {line}"
-            return Explanation(f"Python cannot read your file: {error.message}.", blocks=(("where", pointed),), help="mend the line, and the one before it: an open bracket is often reported one line late.")
+            pointed = (
+                f"line {line}, column {column}\n    {stripped}\n    {' ' * caret}^" if stripped else f"line {line}"
+            )
+            return Explanation(
+                f"Python cannot read your file: {error.message}.",
+                blocks=(("where", pointed),),
+                help="mend the line, and the one before it: an open bracket is often reported one line late.",
+            )
         case "unreadable_source":
-            return Explanation(f"Your file cannot be read: {error.message}.", help="hand in a plain Python file in UTF-8.")
+            return Explanation(
+                f"Your file cannot be read: {error.message}.", help="hand in a plain Python file in UTF-8."
+            )
         case "no_function":
             near, defined = extra.get("near") or [], extra.get("defined") or []
             blocks: tuple[tuple[str, str], ...] = (("it defines", ", ".join(defined)),) if defined else ()
-            help = f"rename `{near[0]}` to `{name}`." if near else f"define `{name}` at the top level of the file; grade {exercise.name} --start writes a stub."
+            help = (
+                f"rename `{near[0]}` to `{name}`."
+                if near
+                else f"define `{name}` at the top level of the file; grade {exercise.name} --start writes a stub."
+            )
             return Explanation(f"Your file has no function `{name}`.", blocks=blocks, help=help)
         case "signature":
             return _signature(exercise, outcome)
         case "exited":
-            return Explanation(f"Your file ended the program ({error.type}) while it was loaded.", blocks=where, help="remove exit(), quit() and sys.exit(), or put them under `if __name__ == '__main__':`.")
+            return Explanation(
+                f"Your file ended the program ({error.type}) while it was loaded.",
+                blocks=where,
+                help="remove exit(), quit() and sys.exit(), or put them under `if __name__ == '__main__':`.",
+            )
         case "import_error":
             return Explanation(f"An import failed: {error.message}", blocks=where, help=_import_help(exercise))
         case "forbidden_operation":
-            return Explanation(f"While it was loaded, your file tried something that is not allowed: {error.message or error.type}.", blocks=where, help="an exercise needs no files, no network and no other programs; keep tests of your own under `if __name__ == '__main__':`.")
+            return Explanation(
+                f"While it was loaded, your file tried something that is not allowed: {error.message or error.type}.",
+                blocks=where,
+                help="an exercise needs no files, no network and no other programs; keep tests of your own under `if __name__ == '__main__':`.",
+            )
         case "memory":
             return Explanation("Loading your file used more memory than it may.", blocks=where)
-    return Explanation(f"Loading your file raised {error.type}: {_first_line(error.message)}", blocks=where, help="code outside functions runs when the file is loaded; keep tests of your own under `if __name__ == '__main__':`.")
+    return Explanation(
+        f"Loading your file raised {error.type}: {_first_line(error.message)}",
+        blocks=where,
+        help="code outside functions runs when the file is loaded; keep tests of your own under `if __name__ == '__main__':`.",
+    )
 
 
 def _signature(exercise: Exercise, outcome: Outcome) -> Explanation:
@@ -364,5 +424,13 @@ def _signature(exercise: Exercise, outcome: Outcome) -> Explanation:
             blocks=(("yours", str(outcome.extra.get("signature", ""))), ("expected", wanted)),
             help="parameters may have other names, but their number and order are the statement's.",
         )  # fmt: skip
-    article = {"async": "an async function", "generator": "a generator function (it contains yield)", "class": "a class"}.get(str(kind), outcome.error.message)
-    return Explanation(f"`{name}` is {article}; expected a plain function.", blocks=(("expected", f"def {wanted}: ... return ..."),), help="a call must return the result itself.")
+    article = {
+        "async": "an async function",
+        "generator": "a generator function (it contains yield)",
+        "class": "a class",
+    }.get(str(kind), outcome.error.message)
+    return Explanation(
+        f"`{name}` is {article}; expected a plain function.",
+        blocks=(("expected", f"def {wanted}: ... return ..."),),
+        help="a call must return the result itself.",
+    )

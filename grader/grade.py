@@ -15,10 +15,11 @@ from grader.checks import registry, values, verdicts
 from grader.diagnose import Diagnostician
 from grader.errors import AuthorError, GraderFault, UsageError
 from grader.explain import explain, skipped_claim
-from grader.model import CheckResult, Diagnosis, Exercise, Explanation, Outcome, Question, Report, Ruling
+from grader.model import CheckResult, Diagnosis, Explanation, Outcome, Question, Report, Ruling
 from grader.oracle import IllConditioned, Oracle, ReferenceOracle
 from grader.questions import questions
 from grader.sandbox.runner import Limits, Runner
+from grader.spec.exercise import Exercise
 from grader.submission import Student, Submission
 from grader.trial import Plan, Trial, make_plan, settle
 
@@ -90,7 +91,9 @@ def _seed_and_case(exercise: Exercise, options: Options) -> tuple[int, tuple[str
     try:
         seed, name, dims = cases.parse_token(options.case, options.seed)
     except ValueError as error:
-        raise UsageError(f"--case {options.case}: {error}", "copy the token that the report prints under `rerun`") from None
+        raise UsageError(
+            f"--case {options.case}: {error}", "copy the token that the report prints under `rerun`"
+        ) from None
     return seed, (name, dims)
 
 
@@ -251,7 +254,7 @@ def _result(exercise: Exercise, question: Question, ruling: Ruling) -> CheckResu
         id=question.id,
         title=question.title,
         verdict=ruling.verdict,
-        points=question.points if passed else 0.0,
+        points=question.points if passed or ruling.neutral else 0.0,
         max_points=question.points,
         advisory=question.advisory,
         cause=ruling.cause,
@@ -260,6 +263,7 @@ def _result(exercise: Exercise, question: Question, ruling: Ruling) -> CheckResu
         case=ruling.case.ref if ruling.case is not None and not passed and question.reveal != "verdict" else None,
         seconds=ruling.seconds,
         explanation=explanation,
+        neutral=ruling.neutral,
     )
 
 
@@ -303,7 +307,7 @@ def _report(
         submission={"path": submission.path, "sha256": submission.sha256},
         seed=seed,
         status="graded",
-        passed=all(result.verdict == "pass" for result in counting),
+        passed=all(result.verdict == "pass" or result.neutral for result in counting),
         score=sum(result.points for result in counting),
         max_score=sum(result.max_points for result in counting),
         checks=results,

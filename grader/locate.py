@@ -19,7 +19,7 @@ def places(mismatch: Mismatch) -> tuple[str, ...]:
     facts = []
     for axis in range(wrong.ndim):
         name = mismatch.axes[axis] if len(mismatch.axes) == wrong.ndim else f"axis {axis}"
-        rows = wrong.any(axis=tuple(k for k in range(wrong.ndim) if k != axis))
+        rows = np.asarray(wrong.any(axis=tuple(k for k in range(wrong.ndim) if k != axis)))
         fact = _along(name, rows)
         if fact is not None:
             facts.append(fact)

@@ -3,43 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from grader.sandbox.protocol import Array, Value
-from grader.spec.schema import ExerciseFile
 
 VERDICTS = ("pass", "fail", "error", "timeout", "memory", "crashed", "skipped", "grader_error")
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise as loaded: its file and where its other files lie. ``solution`` is None in a kit without references."""
-
-    name: str
-    track: str
-    spec: ExerciseFile
-    folder: Path
-    solution: Path | None
-    misconceptions: Path | None
-    # For each edge case, the inputs after merging; None is a literal None argument.
-    edge_inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def function(self) -> str:
-        return self.spec.function or self.name
-
-    @property
-    def statement(self) -> Path:
-        return self.folder / "README.md"
-
-    @property
-    def stub(self) -> Path:
-        return self.folder / f"{self.name}.py"
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(self.spec.inputs)
 
 
 @dataclass(frozen=True)
@@ -202,6 +170,8 @@ class Ruling:
     grid: Grid | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    # Skipped because the check itself could not decide: never held against a submission.
+    neutral: bool = False
 
 
 @dataclass(frozen=True)
@@ -220,6 +190,8 @@ class CheckResult:
     case: CaseRef | None = None
     seconds: float = 0.0
     explanation: Explanation | None = None
+    # Skipped because the check itself could not decide: its points are given, and it does not stand in the way of passing.
+    neutral: bool = False
 
 
 @dataclass(frozen=True)

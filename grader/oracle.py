@@ -17,9 +17,10 @@ import numpy as np
 from grader import cases, compare
 from grader.cases import Case
 from grader.errors import AuthorError, Finding, GraderFault
-from grader.model import Exercise, Expected, Leaf
+from grader.model import Expected, Leaf
 from grader.sandbox.protocol import Array, Value
 from grader.sandbox.runner import Fault, Limits, Runner, Worker
+from grader.spec.exercise import Exercise
 
 RESPONSE_FACTOR = 8.0
 ROUNDING_FACTOR = 64.0
@@ -71,9 +72,7 @@ class ReferenceOracle:
     def __init__(self, runner: Runner, exercise: Exercise, source: bytes | None = None) -> None:
         if source is None:
             if exercise.solution is None:
-                raise GraderFault(
-                    f"the reference of `{exercise.name}` is missing", "grader doctor, or --reference DIR"
-                )
+                raise GraderFault(f"the reference of `{exercise.name}` is missing", "grader doctor, or --reference DIR")
             source = exercise.solution.read_bytes()
         self.exercise = exercise
         self.seconds = 0.0
@@ -145,7 +144,9 @@ class ReferenceOracle:
         if isinstance(reply, Fault) or not reply.header.get("loaded"):
             why = reply.detail or reply.kind if isinstance(reply, Fault) else _words(reply.header["fault"])
             worker.close()
-            raise GraderFault(f"the reference of `{self.exercise.name}` cannot be loaded: {why}", "grader lint " + self.exercise.name)
+            raise GraderFault(
+                f"the reference of `{self.exercise.name}` cannot be loaded: {why}", "grader lint " + self.exercise.name
+            )
         self._worker = worker
         return worker
 
@@ -156,7 +157,9 @@ class ReferenceOracle:
         )
         if isinstance(reply, Fault) or reply.header["status"] != "returned":
             why = reply.kind if isinstance(reply, Fault) else _words(reply.header["error"])
-            raise GraderFault(f"cases() in the reference of `{self.exercise.name}` failed: {why}", "grader lint " + self.exercise.name)
+            raise GraderFault(
+                f"cases() in the reference of `{self.exercise.name}` failed: {why}", "grader lint " + self.exercise.name
+            )
         provided: dict[str, dict[str, Value]] = reply.value()
         return provided
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from grader.model import Exercise, Question
+from grader.model import Question
 from grader.spec import schema
+from grader.spec.exercise import Exercise
 
 TITLES = {
     "values": "values",

@@ -28,7 +28,7 @@ class Draws:
     def uniform(self, shape: tuple[int, ...] = ()) -> np.ndarray:
         """Float64 in [0, 1), multiples of 2**-53."""
         count = math.prod(shape)
-        return ((self.raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(shape)
+        return np.asarray((self.raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(shape)
 
     def normal(self, shape: tuple[int, ...] = ()) -> np.ndarray:
         """Float64 with mean 0 and variance 1, from twelve 32-bit uniforms each."""
@@ -37,14 +37,15 @@ class Draws:
         halves = (raw >> np.uint64(32)).astype(np.int64) + (raw & np.uint64(0xFFFFFFFF)).astype(np.int64)
         # Sum of 12 uniforms on {0 … 2**32 - 1}, its mean taken off; doubled once so that the mean is an integer.
         doubled = 2 * halves.sum(axis=1) - 12 * ((1 << 32) - 1)
-        return (doubled.astype(np.float64) * 2.0**-33).reshape(shape)
+        values: np.ndarray = doubled.astype(np.float64) * 2.0**-33
+        return values.reshape(shape)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...] = ()) -> np.ndarray:
         """Int64 in [low, high), near enough uniform for ranges far below 2**53; raises ValueError when empty."""
         if high <= low:
             raise ValueError(f"no integer in [{low}, {high})")
         span = high - low
-        return (low + np.floor(self.uniform(shape) * span)).astype(np.int64)
+        return np.asarray(low + np.floor(self.uniform(shape) * span), dtype=np.int64)
 
     def integer(self, low: int, high: int) -> int:
         """One integer in [low, high], both ends included."""

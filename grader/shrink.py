@@ -8,8 +8,9 @@ from dataclasses import replace
 from grader import cases
 from grader.cases import Case
 from grader.errors import AuthorError, GraderFault
-from grader.model import Exercise, Ruling
+from grader.model import Ruling
 from grader.oracle import IllConditioned
+from grader.spec.exercise import Exercise
 
 MAX_TRIES = 40
 # Computing time that a reader is willing to wait for a smaller example.

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import stat
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,19 @@ from typing import Any
 from grader import cases
 from grader.cases import Case
 from grader.errors import GraderFault
-from grader.model import Change, Error, Exercise, Outcome
+from grader.model import Change, Error, Outcome
 from grader.sandbox.protocol import Opaque, ProtocolError, Value
 from grader.sandbox.runner import Fault, Limits, Reply, Runner, Worker
+from grader.spec.exercise import Exercise
 
 MAX_BYTES = 2 << 20
 MAX_TIMEOUTS = 2
 MAX_CRASHES = 3
 LOAD_FACTOR = 4.0
 # Escape sequences, and every control character but tab and newline: what is printed cannot move a cursor or hide text.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 def inert(text: str) -> str:
@@ -201,7 +203,10 @@ class Student:
         self.seconds += seconds
         if header.get("status") == "raised":
             return Outcome(
-                _raised_status(header.get("error")), error=_error(header.get("error")), seconds=seconds, calls=tuple(record)
+                _raised_status(header.get("error")),
+                error=_error(header.get("error")),
+                seconds=seconds,
+                calls=tuple(record),
             )
         try:
             body = reply.value()
@@ -211,7 +216,9 @@ class Student:
             # Only a worker that was taken over answers like this; nothing else it says is worth reading.
             self._drop_worker()
             return Outcome("garbled", detail=str(error))
-        extra = {key: item for key, item in header.items() if key not in ("id", "status", "value", "changed", "seconds")}
+        extra = {
+            key: item for key, item in header.items() if key not in ("id", "status", "value", "changed", "seconds")
+        }
         extra.update({key: item for key, item in body.items() if key not in ("result", "inputs")})
         return Outcome(
             "returned",
@@ -270,7 +277,8 @@ def _error(data: Any) -> Error:
     if not isinstance(data, dict):
         return Error("Exception", "", "exception")
     frames = []
-    for frame in data.get("frames") if isinstance(data.get("frames"), list) else []:
+    told = data.get("frames")
+    for frame in told if isinstance(told, list) else []:
         if isinstance(frame, dict):
             frames.append(
                 {
@@ -282,7 +290,9 @@ def _error(data: Any) -> Error:
                     "text": _text(frame.get("text"), 300),
                 }
             )
-    return Error(_text(data.get("type"), 200), _text(data.get("message")), _text(data.get("cause"), 40), tuple(frames[:20]))
+    return Error(
+        _text(data.get("type"), 200), _text(data.get("message")), _text(data.get("cause"), 40), tuple(frames[:20])
+    )
 
 
 def _raised_status(data: Any) -> str:
@@ -309,11 +319,15 @@ def _changes(data: Any, inputs: Any, case: Case) -> tuple[Change, ...]:
     names = list(case.arguments)
     found = []
     for entry in data if isinstance(data, list) else []:
-        if not isinstance(entry, dict) or type(entry.get("argument")) is not int or not 0 <= entry["argument"] < len(names):
+        if (
+            not isinstance(entry, dict)
+            or type(entry.get("argument")) is not int
+            or not 0 <= entry["argument"] < len(names)
+        ):
             continue
         after = inputs.get(entry["argument"]) if isinstance(inputs, dict) else None
         after = None if isinstance(after, Opaque) else after
-        found.append(Change(names[entry["argument"]], _text(entry.get("path"), 100), _text(entry.get("what"), 40), after))
+        found.append(
+            Change(names[entry["argument"]], _text(entry.get("path"), 100), _text(entry.get("what"), 40), after)
+        )
     return tuple(found[:20])
-
-

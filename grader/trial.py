@@ -12,9 +12,10 @@ from typing import Any
 from grader import cases, compare
 from grader.cases import Case
 from grader.errors import AuthorError, Finding
-from grader.model import Exercise, Expected, Mismatch, Outcome
+from grader.model import Expected, Mismatch, Outcome
 from grader.oracle import IllConditioned, Oracle
 from grader.sandbox.protocol import Value
+from grader.spec.exercise import Exercise
 from grader.submission import Student
 
 REDRAWS = 12
@@ -31,7 +32,7 @@ class Plan:
         """(case, dtype) pairs of a group (random, edge, examples), of named cases, or of all."""
         names = None if group is None else ({group} if isinstance(group, str) else set(group))
         wanted = None if dtypes is None else set(dtypes)
-        found = []
+        found: list[tuple[Case, str]] = []
         for case, own in self.cases:
             if names is None or case.name in names or case.group in names:
                 found.extend((case, dtype) for dtype in own if wanted is None or dtype in wanted)

@@ -160,9 +160,9 @@ def sample(mutants: Sequence[Mutant], limit: int, seed: int) -> tuple[Mutant, ..
 
 def render_changed(statement: ast.stmt, change: Change, reading: Reading) -> str:
     """The text of a top-level statement with `change` applied. The tree is as it was afterwards."""
-    # Patching in place and restoring costs nothing per mutant; copying the tree would dominate the run.
     if change.replaced[0][0] is statement:
         return ast.unparse(change.replaced[0][1])
+    # Patching in place and restoring costs nothing per mutant; copying the tree would dominate the run.
     slots = [reading.slots[id(old)] for old, _ in change.replaced]
     try:
         for slot, (_, new) in zip(slots, change.replaced, strict=True):

@@ -127,7 +127,11 @@ def source(trial: Trial, question: Question) -> Ruling:
     forbidden = [name for name in question.check.forbid if _occurs(_full_name(name), called)]
     missing = [name for name in question.check.require if not _occurs(_full_name(name), called)]
     if forbidden:
-        return Ruling("fail", "forbidden_call", facts={"claim": f"The file calls {', '.join(forbidden)}, which this exercise asks you to write yourself."})
+        return Ruling(
+            "fail",
+            "forbidden_call",
+            facts={"claim": f"The file calls {', '.join(forbidden)}, which this exercise asks you to write yourself."},
+        )
     if missing:
         return Ruling("fail", "missing_call", facts={"claim": f"The file does not call {', '.join(missing)}."})
     return Ruling("pass")
@@ -190,7 +194,7 @@ def _brief(value: Value) -> str:
 
 def peak_memory(trial: Trial, question: Question) -> Ruling:
     """The arrays held at once, above the inputs, stay below a limit. Measured in the worker, by the framework's own allocations."""
-    last = Ruling("skipped", "no_case", facts={"why": "no case was named"})
+    last = Ruling("skipped", "no_case", facts={"why": "no case was named"}, neutral=True)
     for case, dtype in trial.plan.select(question.cases, question.dtypes or (DTYPE,)):
         outcome = trial.outcome(case, dtype, mode="memory")
         if outcome.status == "not_run":
@@ -227,7 +231,7 @@ def falls(trial: Trial, question: Question) -> Ruling:
                 return Ruling("skipped", "stopped", outcome=outcome)
             if not outcome.returned:
                 return Ruling("skipped", "values", facts={"why": "a step gave no result"})
-            value = compare.numbers(_pick(outcome.value, check.output))
+            value = compare.numbers(compare.pick(outcome.value, check.output))
             if value is None or value.size != 1:
                 return Ruling("skipped", "values", facts={"why": "the result has the wrong type or shape"})
             now = float(value.reshape(-1)[0])
@@ -242,19 +246,13 @@ def falls(trial: Trial, question: Question) -> Ruling:
                 return Ruling("skipped", "values", facts={"why": "the result cannot be fed back"})
             current = fed
         return Ruling("pass", case=case)
-    return Ruling("skipped", "no_case", facts={"why": "no case was named"})
-
-
-def _pick(value: Value, part: str | int) -> Value:
-    if isinstance(value, list | tuple) and isinstance(part, int) and -len(value) <= part < len(value):
-        return value[part]
-    return value.get(part) if isinstance(value, dict) else None
+    return Ruling("skipped", "no_case", facts={"why": "no case was named"}, neutral=True)
 
 
 def _feed(case: Case, value: Value, feed: dict[str, str], step: int) -> Case | None:
     arguments = dict(case.arguments)
     for part, name in feed.items():
-        given = _pick(value, int(part) if part.lstrip("-").isdigit() else part)
+        given = compare.pick(value, int(part) if part.lstrip("-").isdigit() else part)
         replaced = _refill(arguments.get(name), given)
         if replaced is None:
             return None
@@ -269,5 +267,3 @@ def _refill(old: Any, given: Value) -> Any:
         filled = {key: _refill(old[key], given[key]) for key in old}
         return None if any(item is None for item in filled.values()) else filled
     return None
-
-

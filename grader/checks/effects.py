@@ -28,7 +28,9 @@ def inputs_unchanged(trial: Trial, question: Question) -> Ruling:
             failing=tuple((c, d) for c, d, _ in touched),
             facts={"values_right": trial.right(case, dtype)},
         )  # fmt: skip
-    if not any(trial.outcome(case, dtype).returned for case, dtype in trial.plan.select(question.cases, question.dtypes)):
+    if not any(
+        trial.outcome(case, dtype).returned for case, dtype in trial.plan.select(question.cases, question.dtypes)
+    ):
         return Ruling("skipped", "nothing_returned")
     return Ruling("pass")
 
@@ -62,5 +64,7 @@ def repeatable(trial: Trial, question: Question) -> Ruling:
             else None
         )
         if mismatch is not None and mismatch.kind in ("values", "nan", "inf", "shape"):
-            return Ruling("fail", "not_repeatable", case, dtype, again, mismatch, ((case, dtype),), facts={"first": first.value})
+            return Ruling(
+                "fail", "not_repeatable", case, dtype, again, mismatch, ((case, dtype),), facts={"first": first.value}
+            )
     return Ruling("pass")

@@ -29,7 +29,9 @@ def check(trial: Trial, question: Question) -> Ruling:
     group: Any = question.cases or "random"
     right = [case for case, dtype in trial.plan.select(group, [DTYPE]) if trial.right(case, dtype)]
     if not right:
-        return Ruling("skipped", "values", facts={"why": "gradients are compared where values are right, and nowhere are they"})
+        return Ruling(
+            "skipped", "values", facts={"why": "gradients are compared where values are right, and nowhere are they"}
+        )
     case = min(right, key=size)
     options, weights = _request(trial, question, case)
     outcome = trial.outcome(case, DTYPE, "gradients", options, values={"weights": weights})
@@ -41,10 +43,21 @@ def check(trial: Trial, question: Question) -> Ruling:
         return Ruling(verdict, cause, case, DTYPE, outcome, failing=((case, DTYPE),), facts={"help": help})
     mine = _named(case, outcome.extra.get("gradients"))
     if not outcome.extra.get("attached"):
-        return _failed(case, outcome, "gradient_cut", "The result is not connected to the inputs: no gradient can flow back.", "detach, no_grad, item, tolist, numpy and torch.tensor(...) cut the graph.")
+        return _failed(
+            case,
+            outcome,
+            "gradient_cut",
+            "The result is not connected to the inputs: no gradient can flow back.",
+            "detach, no_grad, item, tolist, numpy and torch.tensor(...) cut the graph.",
+        )
     base = _named(case, trial.oracle.raw(case, DTYPE, "gradients", options, {"weights": weights}).extra["gradients"])
     moved = [
-        _named(case, trial.oracle.raw(cases.perturb(case, k), DTYPE, "gradients", options, {"weights": weights}).extra["gradients"])
+        _named(
+            case,
+            trial.oracle.raw(cases.perturb(case, k), DTYPE, "gradients", options, {"weights": weights}).extra[
+                "gradients"
+            ],
+        )
         for k in range(PERTURBED)
     ]
     missing, different = [], []
@@ -56,10 +69,22 @@ def check(trial: Trial, question: Question) -> Ruling:
             different.append(name)
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
-        return _failed(case, outcome, "gradient_missing", f"No gradient reaches {names}.", "detach, no_grad, item, tolist, numpy and torch.tensor(...) cut the graph.")
+        return _failed(
+            case,
+            outcome,
+            "gradient_missing",
+            f"No gradient reaches {names}.",
+            "detach, no_grad, item, tolist, numpy and torch.tensor(...) cut the graph.",
+        )
     if different:
         names = ", ".join(f"`{name}`" for name in different)
-        return _failed(case, outcome, "gradient_wrong", f"The gradient with respect to {names} differs from the reference's.", "the values are right: look for a part that is computed without the graph, or added twice.")
+        return _failed(
+            case,
+            outcome,
+            "gradient_wrong",
+            f"The gradient with respect to {names} differs from the reference's.",
+            "the values are right: look for a part that is computed without the graph, or added twice.",
+        )
     return _zeros(question, case, outcome, mine)
 
 
@@ -96,11 +121,17 @@ def _named(case: Case, found: Any) -> Gradients:
 def _compare(mine: np.ndarray | None, theirs: np.ndarray | None, moved: list[np.ndarray | None]) -> str:
     zero = theirs is None or not theirs.any()
     if zero:
-        return "right" if mine is None or (mine.size and float(np.abs(mine).max()) <= FLOOR) or not mine.size else "different"
+        return (
+            "right"
+            if mine is None or (mine.size and float(np.abs(mine).max()) <= FLOOR) or not mine.size
+            else "different"
+        )
     assert theirs is not None
     if mine is None or mine.shape != theirs.shape or not mine.any():
         return "missing"
-    responses = [float(np.abs(other - theirs).max()) for other in moved if other is not None and other.shape == theirs.shape]
+    responses = [
+        float(np.abs(other - theirs).max()) for other in moved if other is not None and other.shape == theirs.shape
+    ]
     allowed = max(RESPONSE_FACTOR * max(responses, default=0.0), FLOOR * float(np.abs(theirs).max()))
     return "different" if compare.wrong_elements(mine, theirs, allowed).any() else "right"
 
@@ -113,7 +144,13 @@ def _zeros(question: Question, case: Case, outcome: Any, mine: Gradients) -> Rul
             continue
         part = np.asarray(expressions.evaluate(what, {**case.dims, name: gradient}))
         if part.size and part.any():
-            return _failed(case, outcome, "gradient_not_zero", f"The gradient of `{what}` is not exactly zero, so it is used somewhere.", question.help)
+            return _failed(
+                case,
+                outcome,
+                "gradient_not_zero",
+                f"The gradient of `{what}` is not exactly zero, so it is used somewhere.",
+                question.help,
+            )
     return Ruling("pass", case=case)
 
 

@@ -55,7 +55,7 @@ def _dependence(trial: Trial, question: Question, concerns: Any, leaks: bool) ->
         if ruling.verdict not in ("pass", "skipped"):
             return ruling
         last = ruling if last is None or last.verdict == "skipped" else last
-    return last or Ruling("skipped", "no_case", facts={"why": "no case has two positions to compare"})
+    return last or Ruling("skipped", "no_case", facts={"why": "no case has two positions to compare"}, neutral=True)
 
 
 def _candidates(trial: Trial, question: Question) -> list[Case]:
@@ -102,7 +102,12 @@ def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: boo
         assert answer is not None
         got[:, at] = _movement(mine, moved, axis) / allowed
         wanted[:, at] = _movement(theirs, answer, axis) / allowed
-    grid = Grid(_axis_name(trial, question, axis), _input_name(check.inputs), _cells(got, LEAKS, STILL), _cells(wanted, READS, HELD))
+    grid = Grid(
+        _axis_name(trial, question, axis),
+        _input_name(check.inputs),
+        _cells(got, LEAKS, STILL),
+        _cells(wanted, READS, HELD),
+    )
     bad = [
         (row, column)
         for row in range(rows)
@@ -142,7 +147,9 @@ def _movement(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _cells(moved: np.ndarray, yes: float, no: float) -> tuple[tuple[bool | None, ...], ...]:
-    return tuple(tuple(True if cell > yes or cell == np.inf else False if cell <= no else None for cell in row) for row in moved)
+    return tuple(
+        tuple(True if cell > yes or cell == np.inf else False if cell <= no else None for cell in row) for row in moved
+    )
 
 
 def _axis_name(trial: Trial, question: Question, axis: int) -> str:
@@ -193,12 +200,7 @@ def _other(drawn: Drawn, old: np.ndarray, draws: Draws, scale: float | None = No
 
 def _part(value: Value, part: str | int | None) -> np.ndarray | None:
     if part is not None:
-        if isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        elif isinstance(value, dict) and part in value:
-            value = value[part]
-        else:
-            return None
+        value = compare.pick(value, part)
     found = compare.numbers(value)
     return None if found is None else found.astype(np.float64)
 
@@ -227,7 +229,7 @@ def _numbers(
 
 def ignores(trial: Trial, question: Question) -> Ruling:
     """Other large finite values where nothing should be read change nothing."""
-    last = Ruling("skipped", "no_case", facts={"why": "no case has the input"})
+    last = Ruling("skipped", "no_case", facts={"why": "no case has the input"}, neutral=True)
     for case in _candidates(trial, question)[:TRIED]:
         for what in question.check.what:
             base = _numbers(trial, case, None, DTYPE) if trial.exercise.spec.output.kind == "array" else None
@@ -302,5 +304,3 @@ def fill(case: Case, what: str) -> Case | None:
 def _author(trial: Trial, question: Question, message: str) -> AuthorError:
     path = str(trial.exercise.folder / "exercise.yaml")
     return AuthorError([Finding(path, 0, 0, f"check `{question.id}`: {message}")], f"grader lint {trial.exercise.name}")
-
-

@@ -23,8 +23,15 @@ def library_options(command: F) -> F:
     """``--exercises`` and ``--reference``."""
     folder = click.Path(path_type=Path)
     for option in (
-        click.option("--reference", type=folder, metavar="DIR", help="Folder of the references (default: beside the exercises)."),
-        click.option("--exercises", type=folder, metavar="DIR", help="Folder of the tracks (default: found from here upwards, then the installed ones)."),
+        click.option(
+            "--reference", type=folder, metavar="DIR", help="Folder of the references (default: beside the exercises)."
+        ),
+        click.option(
+            "--exercises",
+            type=folder,
+            metavar="DIR",
+            help="Folder of the tracks (default: found from here upwards, then the installed ones).",
+        ),
     ):
         command = option(command)
     return command
@@ -34,13 +41,44 @@ def grading_options(command: F) -> F:
     """Options that every grading command has."""
     for option in reversed(
         (
-            click.option("--seed", type=click.IntRange(0), metavar="N", help="Draw the cases of this seed (default: a fresh one, printed afterwards)."),
-            click.option("--cases", type=click.IntRange(0, 500), metavar="N", help="Random cases per exercise (default: the exercise's)."),
+            click.option(
+                "--seed",
+                type=click.IntRange(0),
+                metavar="N",
+                help="Draw the cases of this seed (default: a fresh one, printed afterwards).",
+            ),
+            click.option(
+                "--cases",
+                type=click.IntRange(0, 500),
+                metavar="N",
+                help="Random cases per exercise (default: the exercise's).",
+            ),
             click.option("--case", "case", metavar="TOKEN", help="Replay one case, as printed under `rerun`."),
-            click.option("--json", "json_path", metavar="FILE", help="Write the report as JSON; - is standard output, and then nothing else goes there."),
-            click.option("--isolation", type=click.Choice(["auto", "require", "off"]), default="auto", show_default=True, help="How firmly a submission must be locked in."),
-            click.option("--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Computing time per call (default: the exercise's)."),
-            click.option("--memory-limit", type=click.FloatRange(0, min_open=True), metavar="MB", help="Memory above the start (default: the exercise's)."),
+            click.option(
+                "--json",
+                "json_path",
+                metavar="FILE",
+                help="Write the report as JSON; - is standard output, and then nothing else goes there.",
+            ),
+            click.option(
+                "--isolation",
+                type=click.Choice(["auto", "require", "off"]),
+                default="auto",
+                show_default=True,
+                help="How firmly a submission must be locked in.",
+            ),
+            click.option(
+                "--time-limit",
+                type=click.FloatRange(0, min_open=True),
+                metavar="SECONDS",
+                help="Computing time per call (default: the exercise's).",
+            ),
+            click.option(
+                "--memory-limit",
+                type=click.FloatRange(0, min_open=True),
+                metavar="MB",
+                help="Memory above the start (default: the exercise's).",
+            ),
         )
     ):
         command = option(command)
@@ -77,7 +115,9 @@ def write_text(path: str, text: str) -> None:
         os.chmod(file.name, 0o644)
         os.replace(file.name, target)
     except OSError as error:
-        raise GraderFault(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists and may be written") from None
+        raise GraderFault(
+            f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists and may be written"
+        ) from None
 
 
 def run(command: click.Command, name: str) -> None:
@@ -90,7 +130,9 @@ def run(command: click.Command, name: str) -> None:
     except click.ClickException as error:
         code = _say(error.format_message(), f"{name} --help", 2)
     except AuthorError as error:
-        code = _say(f"the exercise's own files are wrong (not your submission):\n{error}", error.next_step, error.exit_code)
+        code = _say(
+            f"the exercise's own files are wrong (not your submission):\n{error}", error.next_step, error.exit_code
+        )
     except (UsageError, GraderFault) as error:
         prefix = "the grader could not do this: " if isinstance(error, GraderFault) else ""
         code = _say(prefix + str(error), error.next_step, error.exit_code)

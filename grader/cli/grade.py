@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from grader.errors import TensorgradeError, UsageError
+from grader.errors import TensorgradeError
 from grader.sandbox import launch
-from grader.spec.library import Library, find_library, peek_framework
+from grader.spec.library import find_library, peek_framework
 
 if TYPE_CHECKING:
-    from grader.model import Exercise, Report
+    pass
 
 EARLY: list[launch.Zygote] = []
 

@@ -11,9 +11,10 @@ import click
 from grader import progress
 from grader.cli import frame
 from grader.errors import AuthorError, GraderFault, UsageError
-from grader.model import Exercise, Report
+from grader.model import Report
 from grader.sandbox.launch import Zygote
 from grader.sandbox.runner import ForkRunner, Runner, make_runner
+from grader.spec.exercise import Exercise
 from grader.spec.library import Library
 
 EPILOG = """
@@ -181,7 +182,11 @@ def catalogue(library: Library) -> int:
         grid.add_column(no_wrap=True)
         grid.add_column()
         for name in inside:
-            mark = Text("  ✓", style="green") if name in passed else Text("  →" if name == following else "  ·", style="bold" if name == following else "dim")
+            mark = (
+                Text("  ✓", style="green")
+                if name in passed
+                else Text("  →" if name == following else "  ·", style="bold" if name == following else "dim")
+            )
             grid.add_row(mark, Text(name), Text(title_of(folder / name), style="dim"))
         console.print(grid)
         console.print()
@@ -237,6 +242,3 @@ def show_hint(exercise: Exercise) -> int:
     if index + 1 < len(hints):
         console.print(f"one further: grade {exercise.name} --hint", style="dim")
     return 0
-
-
-

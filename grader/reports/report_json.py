@@ -23,7 +23,8 @@ def to_dict(report: Report) -> dict[str, Any]:
         "max_score": report.max_score,
         "checks": [_check(check) for check in report.checks],
         "diagnoses": [
-            {"misconception": d.misconception, "says": d.says, "cases_matched": d.cases_matched} for d in report.diagnoses
+            {"misconception": d.misconception, "says": d.says, "cases_matched": d.cases_matched}
+            for d in report.diagnoses
         ],
         "isolation": dict(report.isolation),
         "timings": dict(report.timings),
@@ -39,7 +40,12 @@ def to_dict(report: Report) -> dict[str, Any]:
 def _check(check: CheckResult) -> dict[str, Any]:
     case = None
     if check.case is not None:
-        case = {"name": check.case.name, "number": check.case.number, "dims": check.case.dims, "token": check.case.token}
+        case = {
+            "name": check.case.name,
+            "number": check.case.number,
+            "dims": check.case.dims,
+            "token": check.case.token,
+        }
     return {
         "id": check.id,
         "title": check.title,

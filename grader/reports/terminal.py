@@ -66,7 +66,9 @@ def _line(check: CheckResult, width: int) -> RenderableType:
     grid.add_column(justify="right", no_wrap=True)
     failed = check.verdict not in ("pass", "skipped")
     style = "dim" if check.advisory and not failed else ("bold" if failed else "")
-    grid.add_row(Text(mark, style=colour), Text(check.title, style=style), Text(right, style="dim" if not failed else colour))
+    grid.add_row(
+        Text(mark, style=colour), Text(check.title, style=style), Text(right, style="dim" if not failed else colour)
+    )
     return grid
 
 
@@ -126,7 +128,9 @@ def grid_text(grid: Grid) -> str:
         lines += [f"{label:>{pad}} {_cells(row)}" for label, row in zip(labels, grid.got, strict=True)]
         lines += ["expected", f"{grid.columns:>{pad}} {head}"]
         lines += [f"{label:>{pad}} {_cells(row)}" for label, row in zip(labels, grid.expected, strict=True)]
-    lines.append(f"{MOVED} output changed   {STILL} output unchanged" + (f"   {OPEN} undecided" if _any_open(grid) else ""))
+    lines.append(
+        f"{MOVED} output changed   {STILL} output unchanged" + (f"   {OPEN} undecided" if _any_open(grid) else "")
+    )
     return "\n".join(lines)
 
 

@@ -214,7 +214,11 @@ class Worker:
                     return self._end(Fault("garbled", str(error)))
                 received, wanted, header_length = bytearray(), protocol.PREFIX.size, -1
                 continue
-            if ended or (watched is not None and watched in events and self._replies not in events) or self._process.exited():
+            if (
+                ended
+                or (watched is not None and watched in events and self._replies not in events)
+                or self._process.exited()
+            ):
                 if self._replies in events and not ended:
                     continue
                 return self._end(self._last_words())

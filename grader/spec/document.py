@@ -134,7 +134,13 @@ def _build(node: Any, path: Path_, document: Document, budget: list[int]) -> Any
         if key in result:
             first = document.keys[(*path, key)][0]
             document.findings.append(
-                Finding(document.path, line, column, f"the key `{key}` occurs twice (first in line {first})", "each key once")
+                Finding(
+                    document.path,
+                    line,
+                    column,
+                    f"the key `{key}` occurs twice (first in line {first})",
+                    "each key once",
+                )
             )
             continue
         document.keys[(*path, key)] = (line, column)

@@ -224,9 +224,9 @@ def _evaluate(tree: ast.expr, scope: Mapping[str, Any], draws: Draws | None) -> 
         case ast.Compare(left=left, ops=ops, comparators=others):
             value = _evaluate(left, scope, draws)
             outcome: Any = True
-            for op, other in zip(ops, others, strict=True):
+            for comparison, other in zip(ops, others, strict=True):
                 right_value = _evaluate(other, scope, draws)
-                step = _COMPARE[type(op)](value, right_value)
+                step = _COMPARE[type(comparison)](value, right_value)
                 outcome = step if outcome is True else outcome & step
                 value = right_value
             return outcome

@@ -37,7 +37,9 @@ def find_library(exercises: Path | None = None, reference: Path | None = None, s
     """The folders given, else those found from ``start`` upwards, else the installed ones; raises `UsageError`."""
     if exercises is not None:
         if not exercises.is_dir():
-            raise UsageError(f"--exercises {exercises}: there is no such folder", "give the folder that holds the tracks")
+            raise UsageError(
+                f"--exercises {exercises}: there is no such folder", "give the folder that holds the tracks"
+            )
         return _library(exercises, reference)
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
@@ -51,9 +53,13 @@ def find_library(exercises: Path | None = None, reference: Path | None = None, s
 
 def _library(exercises: Path, reference: Path | None) -> Library:
     if reference is not None and not reference.is_dir():
-        raise UsageError(f"--reference {reference}: there is no such folder", "give the folder that holds the references")
+        raise UsageError(
+            f"--reference {reference}: there is no such folder", "give the folder that holds the references"
+        )
     beside, fixtures = exercises.parent / "reference", exercises.parent / "fixtures"
-    return Library(exercises, reference or (beside if beside.is_dir() else None), fixtures if fixtures.is_dir() else None)
+    return Library(
+        exercises, reference or (beside if beside.is_dir() else None), fixtures if fixtures.is_dir() else None
+    )
 
 
 def peek_framework(folder: Path) -> str | None:

@@ -9,11 +9,11 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from grader.errors import AuthorError, Finding, UsageError
-from grader.model import Exercise
+from grader.errors import AuthorError, UsageError
 from grader.spec import document as documents
 from grader.spec import expressions, schema
 from grader.spec.document import Document, nearest
+from grader.spec.exercise import Exercise
 from grader.spec.library import Library
 
 M = TypeVar("M", bound=BaseModel)
@@ -125,12 +125,16 @@ def _report(model: type[BaseModel], document: Document, detail: Any) -> None:
             key=True,
         )
     elif kind == "missing":
-        document.report(path[:-1] if path[-1:] == detail["loc"][-1:] else path, f"the key `{detail['loc'][-1]}` is missing")
+        document.report(
+            path[:-1] if path[-1:] == detail["loc"][-1:] else path, f"the key `{detail['loc'][-1]}` is missing"
+        )
     elif kind in ("union_tag_invalid", "union_tag_not_found"):
         tags = [tag.strip("' ") for tag in str(detail.get("ctx", {}).get("expected_tags", "")).split(",")]
         given = value.get("kind") if isinstance(value, dict) else value
         place = (*path, "kind")
-        said = f"unknown kind `{given}`{nearest(str(given), tags)}" if given is not None else "the key `kind` is missing"
+        said = (
+            f"unknown kind `{given}`{nearest(str(given), tags)}" if given is not None else "the key `kind` is missing"
+        )
         document.report(place, said, "one of " + ", ".join(filter(None, tags)))
     else:
         shown = f"`{_short(value)}`: " if not isinstance(value, dict | list | tuple) else ""
@@ -154,10 +158,9 @@ def _yaml_path(loc: tuple[Any, ...], data: Any) -> tuple[str | int, ...]:
     """The part of pydantic's location that exists in the file: tags of unions are not keys."""
     path: list[str | int] = []
     for index, step in enumerate(loc):
-        if isinstance(data, dict) and step in data:
-            data = data[step]
-            path.append(step)
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+        if (isinstance(data, dict) and step in data) or (
+            isinstance(data, list) and isinstance(step, int) and step < len(data)
+        ):
             data = data[step]
             path.append(step)
         elif index == len(loc) - 1 and isinstance(step, str):
@@ -291,14 +294,21 @@ def _check_checks(parsed: schema.ExerciseFile, document: Document, dims: set[str
         at = ("checks", index)
         for name in (check.cases,) if isinstance(check.cases, str) else check.cases or ():
             if name not in groups:
-                document.report((*at, "cases"), f"there is no case `{name}`{nearest(name, groups)}", "random, edge, examples or a name")
+                document.report(
+                    (*at, "cases"),
+                    f"there is no case `{name}`{nearest(name, groups)}",
+                    "random, edge, examples or a name",
+                )
         named: set[str] = set()
         if isinstance(check, schema.IndependentCheck | schema.CausalCheck | schema.ReadsCheck):
             named = set(check.inputs)
         elif isinstance(check, schema.IgnoresCheck):
             named = {name for text in check.what for name in _roots(document, (*at, "what"), text)}
         elif isinstance(check, schema.GradientsCheck):
-            named = {*(check.wrt or ()), *(name for text in check.zero for name in _roots(document, (*at, "zero"), text))}
+            named = {
+                *(check.wrt or ()),
+                *(name for text in check.zero for name in _roots(document, (*at, "zero"), text)),
+            }
         elif isinstance(check, schema.CallsCheck):
             named = {check.function}
         elif isinstance(check, schema.FallsCheck):
@@ -309,7 +319,11 @@ def _check_checks(parsed: schema.ExerciseFile, document: Document, dims: set[str
                 document.report(at, f"there is no input `{root}`{nearest(root, inputs)}", "an input of the exercise")
         for identity in expand_ids(parsed, check):
             if identity in ids:
-                document.report(at, f"the check id `{identity}` occurs twice (also check {ids[identity] + 1})", "an `id:` of its own")
+                document.report(
+                    at,
+                    f"the check id `{identity}` occurs twice (also check {ids[identity] + 1})",
+                    "an `id:` of its own",
+                )
             ids[identity] = index
 
 
@@ -346,12 +360,21 @@ def _check_input(document: Document, at: tuple[str | int, ...], entry: Any, dims
             except expressions.ExpressionError:
                 unknown = set()
             for name in sorted(unknown):
-                document.report((*at, "value"), f"unknown name `{name}`{nearest(name, dims)}", "a number or an expression of dims")
+                document.report(
+                    (*at, "value"), f"unknown name `{name}`{nearest(name, dims)}", "a number or an expression of dims"
+                )
         given = [key for key in ("value", "choices", "range") if key in entry.model_fields_set]
         if len(given) != 1:
             document.report(at, "a scalar has exactly one of value, choices and range")
     if entry.kind == "function":
-        _names(document, (*at, "returns"), at, entry.returns, dims | drawn | set(entry.parameters), "a dim, an input or a parameter")
+        _names(
+            document,
+            (*at, "returns"),
+            at,
+            entry.returns,
+            dims | drawn | set(entry.parameters),
+            "a dim, an input or a parameter",
+        )
     if entry.kind == "list":
         if (entry.items is None) == (entry.of is None) or (entry.of is None) != (entry.count is None):
             document.report(at, "a list has either `items`, or `count` and `of`")
@@ -372,7 +395,12 @@ def _check_assignment(document: Document, at: tuple[str | int, ...], line: str, 
 
 
 def _names(
-    document: Document, at: tuple[str | int, ...], fallback: tuple[str | int, ...], text: Any, known: set[str], what: str
+    document: Document,
+    at: tuple[str | int, ...],
+    fallback: tuple[str | int, ...],
+    text: Any,
+    known: set[str],
+    what: str,
 ) -> None:
     if not isinstance(text, str):
         return

@@ -117,7 +117,9 @@ DimEntry = Annotated[Dim, BeforeValidator(_dim)]
 class _Input(Model):
     type: str | None = Field(None, description="The annotation in the stub, where the default one does not fit.")
     about: str | None = Field(None, description="A few words for the reader of the file.")
-    default: Any = Field(None, description="The value in the signature when the argument may be left out (YAML null is None).")
+    default: Any = Field(
+        None, description="The value in the signature when the argument may be left out (YAML null is None)."
+    )
     exact: bool = Field(False, description="Never perturbed when tolerances are measured (ties, exact boundaries).")
 
     @property
@@ -127,7 +129,9 @@ class _Input(Model):
 
 class _Shaped(_Input):
     shape: tuple[Expression, ...] = Field(description="One expression of dims per axis; [] is 0-d.")
-    layout: Literal["contiguous", "transposed", "stepped"] = Field("contiguous", description="Memory layout of the array.")
+    layout: Literal["contiguous", "transposed", "stepped"] = Field(
+        "contiguous", description="Memory layout of the array."
+    )
 
     @field_validator("shape", mode="before")
     @classmethod
@@ -148,7 +152,9 @@ class FloatInput(_Shaped):
 class IdsInput(_Shaped):
     kind: Literal["ids"]
     below: Expression = Field(description="Ids are drawn from 0 up to this, excluded.")
-    dtype: Literal["int64", "int32", "float"] = Field("int64", alias="as", description="int64, int32, or float (the case's float dtype).")
+    dtype: Literal["int64", "int32", "float"] = Field(
+        "int64", alias="as", description="int64, int32, or float (the case's float dtype)."
+    )
     ignore: int | None = Field(None, description="The label that stands for `not counted`, such as -100.")
     ignored: float = Field(0.3, description="Share of labels replaced by `ignore`; at least one is left.")
 
@@ -256,7 +262,9 @@ InputEntry = Annotated[
 class Output(Model):
     """What the function returns. Names of axes are used in messages; dtypes are graded."""
 
-    kind: Literal["array", "scalar", "tuple", "list", "dict", "python"] = Field("array", description="The form of the result.")
+    kind: Literal["array", "scalar", "tuple", "list", "dict", "python"] = Field(
+        "array", description="The form of the result."
+    )
     axes: tuple[str, ...] | None = Field(None, description="A name per axis, for messages.")
     shape: tuple[Expression, ...] | None = Field(None, description="Checked against the reference by `grader lint`.")
     dtype: Literal["floats", "float64", "float32", "int64", "signed_integer", "bool"] = Field(
@@ -277,7 +285,9 @@ def _output(value: Any) -> Any:
 class EdgeCase(Model):
     title: str = Field(description="What a student reads, such as: no encoder blocks (E = 0).")
     dims: dict[str, DimEntry] = Field(default_factory=dict, description="Replace dims of the same name.")
-    inputs: dict[str, dict[str, Any] | None] = Field(default_factory=dict, description="Merged key by key over the inputs.")
+    inputs: dict[str, dict[str, Any] | None] = Field(
+        default_factory=dict, description="Merged key by key over the inputs."
+    )
     omit: tuple[str, ...] = Field((), description="Optional inputs that are left out of the call.")
     adjust: tuple[Assignment, ...] = Field((), description="Assignments run after the exercise's own.")
     dtypes: tuple[FloatDtype, ...] | None = Field(None, description="Instead of the exercise's dtypes.")
@@ -418,7 +428,9 @@ class PeakMemoryCheck(_Check):
 class FallsCheck(_Check):
     kind: Literal["falls"]
     output: str | int = Field(description="The part of the result that must fall.")
-    feed: dict[str, str] = Field(description="Parts of the result (by name or index) that become inputs of the next step.")
+    feed: dict[str, str] = Field(
+        description="Parts of the result (by name or index) that become inputs of the next step."
+    )
     steps: int = Field(2, ge=2, le=20, description="How many steps.")
 
     @field_validator("feed", mode="before")

@@ -44,7 +44,11 @@ def gradients(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -
         [index, path, None if gradient is None else values.from_native(gradient.detach())]
         for (index, path, _), gradient in zip(wanted, found, strict=True)
     ]
-    return {"value": {"result": values.from_native(result), "gradients": plain}, "seconds": seconds, "attached": bool(terms)}
+    return {
+        "value": {"result": values.from_native(result), "gradients": plain},
+        "seconds": seconds,
+        "attached": bool(terms),
+    }
 
 
 def _tensors(value: Any, path: str) -> Iterator[tuple[str, Any]]:

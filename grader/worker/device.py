@@ -16,17 +16,17 @@ A call fails only on a proven mix or on a result that is somewhere else. Whateve
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import io
 import linecache
 import re
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any, Literal, NoReturn, Self
 
 import torch
@@ -341,6 +341,10 @@ def _rule(func: Any) -> _Rule:
     )
 
 
+# Told apart first: the class of tensors takes its time over isinstance.
+_NUMBERS = frozenset({int, float, bool, type(None)})
+
+
 @dataclass(slots=True)
 class _Operands:
     """What one look through the arguments of an operation finds."""
@@ -354,6 +358,8 @@ class _Operands:
         if type(value) is DeviceTensor:
             self.on_device = True
             return value.held
+        if type(value) in _NUMBERS:
+            return value
         if isinstance(value, torch.Tensor):
             if value.is_meta:
                 # Made on the carrier where no mode watches, such as in a thread of the submission.
@@ -884,7 +890,7 @@ _ACCELERATOR_ANSWERS: dict[str, Any] = {
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def pretend_device() -> Iterator[torch.device]:
     """Within the block torch behaves as if ``cuda:0`` were there; gives that device.
 
@@ -895,12 +901,12 @@ def pretend_device() -> Iterator[torch.device]:
         yield PRETEND
 
 
-@contextmanager
+@contextlib.contextmanager
 def _watching(functions: _FunctionMode) -> Iterator[None]:
     # As a dict: older releases cannot say their default device once the entry is there and None.
     default = dict(vars(torch._GLOBAL_DEVICE_CONTEXT))
     lifting = torch._C._only_lift_cpu_tensors()
-    with ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         _answer_for(torch.cuda, _CUDA_ANSWERS, stack)
         # Builds with cuDNN would otherwise lay the weights of recurrent layers out anew, on a device that is not there.
         _answer_for(torch.backends.cudnn, {"is_acceptable": False}, stack)
@@ -922,7 +928,7 @@ def _watching(functions: _FunctionMode) -> Iterator[None]:
                     vars(torch._GLOBAL_DEVICE_CONTEXT).clear()
 
 
-def _answer_for(module: ModuleType, answers: dict[str, Any], stack: ExitStack) -> None:
+def _answer_for(module: ModuleType, answers: dict[str, Any], stack: contextlib.ExitStack) -> None:
     for name, answer in answers.items():
         before = getattr(module, name, None)
         if before is not None:
@@ -948,22 +954,28 @@ def call_on_device(
 ) -> DeviceResult:
     """Call ``function`` with copies of ``args`` on the pretended device, and say where its work went astray.
 
-    ``args`` may nest tensors in dicts, lists and tuples; everything else is handed on as it is. The same call on plain
-    CPU tensors is known to work: an exception that is no `DeviceMix` is laid to the imitation, and gives ``skipped``.
+    ``args`` may nest tensors in dicts, lists and tuples. A function among them is given CPU tensors, and what it answers
+    is on the pretended device; everything else is handed on as it is. The same call on plain CPU tensors is known to
+    work: an exception that is no `DeviceMix` is laid to the imitation, and gives ``skipped``.
 
     Args:
         scalar: a tensor without axes may come back on the CPU. Python numbers have no device and are always legal.
-        called_before: ``function`` has run on CPU tensors in this process. A mix with a tensor that is older than
-            this call may then come from an honest cache, and gives ``skipped``.
+        called_before: ``function`` has run on CPU tensors in this process, and may hold some in an honest cache. Its file
+            is executed anew, and the function of that name is called instead; where that cannot be done, a mix with a
+            tensor that is older than this call gives ``skipped``.
         file: the submission's file, as its code objects name it; by default that of ``function``.
     """
     file = file or _file_of(function)
     functions = _FunctionMode(file)
     copies: dict[int, torch.Tensor] = {}
     try:
-        moved = _rebuild(args, lambda tensor: _moved(tensor, copies))
-        moved_names = _rebuild(kwargs or {}, lambda tensor: _moved(tensor, copies))
+        moved = _rebuild(args, lambda tensor: _moved(tensor, copies), _carry_over)
+        moved_names = _rebuild(kwargs or {}, lambda tensor: _moved(tensor, copies), _carry_over)
         with _watching(functions):
+            anew = _loaded_anew(function, file) if called_before else None
+            if anew is not None:
+                function, called_before = anew, False
+            functions.failed = None
             result = function(*moved, **moved_names)
     except DeviceMix as mix:
         return _judge_mix(mix, functions, function, file, called_before)
@@ -976,41 +988,41 @@ def call_on_device(
     return _judge_result(result, functions, function, scalar, called_before)
 
 
-def on_device(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """`call_on_device` as the host of a worker calls it: the outcome as plain data, without the result's values.
+def _loaded_anew(function: Any, file: str | None) -> Any:
+    """The function of the same name in a fresh module from the same source; None where that cannot be had.
 
-    ``options`` may carry ``scalar`` and ``called_before``.
+    Inside the block, so that the file finds an accelerator when it asks for one; what it prints was printed before.
     """
-    started = time.perf_counter()
-    outcome = call_on_device(
-        function,
-        native,
-        scalar=bool(options.get("scalar", False)),
-        called_before=bool(options.get("called_before", False)),
-    )
-    seconds = time.perf_counter() - started
-    return {"value": as_data(outcome), "seconds": seconds}
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    name = next((key for key, value in names.items() if value is function), None)
+    lines = linecache.getlines(file) if file is not None else []
+    if name is None or file is None or not lines:
+        return None
+    module = ModuleType(str(names.get("__name__")))
+    module.__file__ = file
+    before = sys.modules.get(module.__name__)
+    # Dataclasses and typing look the module of a class up by name.
+    sys.modules[module.__name__] = module
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            exec(compile("".join(lines), file, "exec", dont_inherit=True), module.__dict__)
+    except Exception:
+        return None
+    finally:
+        if before is None:
+            del sys.modules[module.__name__]
+        else:
+            sys.modules[module.__name__] = before
+    return module.__dict__.get(name)
 
 
-def as_data(outcome: DeviceResult) -> dict[str, Any]:
-    """A DeviceResult as strings, integers, lists, dicts and None."""
-    return {
-        "status": outcome.status,
-        "detail": outcome.detail,
-        "operation": outcome.operation,
-        "kind": outcome.kind,
-        "path": outcome.path,
-        "line": outcome.where.line if outcome.where is not None else None,
-        "operands": [
-            {
-                "shape": list(operand.shape),
-                "dtype": operand.dtype,
-                "device": operand.device,
-                "made_on_line": operand.made_at.line if operand.made_at is not None else None,
-            }
-            for operand in outcome.operands
-        ],
-    }
+def _carry_over(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A handed-in function for both sides: it is given CPU tensors, and its answer is on the pretended device."""
+
+    def carried(*args: Any, **kwargs: Any) -> Any:
+        return _rebuild(function(*_lower_all(args), **_lower_all(kwargs)), wrap)
+
+    return carried
 
 
 def _judge_mix(
@@ -1085,16 +1097,22 @@ def _lower_all(value: Any) -> Any:
     return _rebuild(value, lambda tensor: unwrap(tensor).detach())
 
 
-def _rebuild(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """``value`` with every tensor in its dicts, lists and tuples changed."""
+def _rebuild(
+    value: Any,
+    change: Callable[[torch.Tensor], torch.Tensor],
+    change_function: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
+) -> Any:
+    """``value`` with every tensor in its dicts, lists and tuples changed, and every plain function if asked for."""
     if isinstance(value, torch.Tensor):
         return change(value)
+    if type(value) is FunctionType and change_function is not None:
+        return change_function(value)
     if type(value) is dict:
-        return {key: _rebuild(item, change) for key, item in value.items()}
+        return {key: _rebuild(item, change, change_function) for key, item in value.items()}
     if type(value) is list or type(value) is tuple:
-        return type(value)(_rebuild(item, change) for item in value)
+        return type(value)(_rebuild(item, change, change_function) for item in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_rebuild(item, change) for item in value))
+        return type(value)(*(_rebuild(item, change, change_function) for item in value))
     return value
 
 

@@ -157,7 +157,11 @@ def _plain(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -> d
     for index, item in enumerate(native):
         for path, what in values.changes(before[index], values.footprint(item)):
             changed.append({"argument": index, "path": path, "what": what})
-    return {"value": {"result": value, "inputs": _changed(native, changed)}, "seconds": seconds, "changed": changed[:50]}
+    return {
+        "value": {"result": value, "inputs": _changed(native, changed)},
+        "seconds": seconds,
+        "changed": changed[:50],
+    }
 
 
 def _changed(native: tuple[Any, ...], changed: list[dict[str, Any]]) -> dict[int, Any]:
@@ -169,7 +173,9 @@ def _on_device(function: Any, native: tuple[Any, ...], options: dict[str, Any]) 
     from grader.worker.device import call_on_device
 
     started = time.perf_counter()
-    found = call_on_device(function, native, scalar=bool(options.get("scalar")), called_before=True, file=options.get("file"))
+    found = call_on_device(
+        function, native, scalar=bool(options.get("scalar")), called_before=True, file=options.get("file")
+    )
     place = found.where
     told = {
         "status": found.status,

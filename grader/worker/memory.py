@@ -56,7 +56,7 @@ def _torch_peak(function: Any, native: tuple[Any, ...]) -> tuple[Any, float, int
         # The Python object of a storage lives as long as the storage itself where torch keeps them paired.
         weakref.finalize(storage, forget, key)
 
-    class Watch(TorchDispatchMode):
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
             for leaf in tree_leaves(out):
@@ -66,6 +66,6 @@ def _torch_peak(function: Any, native: tuple[Any, ...]) -> tuple[Any, float, int
 
     known = {leaf.untyped_storage()._cdata for leaf in tree_leaves(list(native)) if isinstance(leaf, torch.Tensor)}
     started = time.perf_counter()
-    with torch.no_grad(), Watch():
+    with torch.no_grad(), Watch():  # type: ignore[no-untyped-call]
         result = function(*native)
     return result, time.perf_counter() - started, total[1]

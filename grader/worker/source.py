@@ -60,7 +60,9 @@ def _compile(source: bytes, filename: str) -> types.CodeType:
         line, column = error.lineno or 0, error.offset or 0
         text = (error.text or "").rstrip("\n")
         raise LoadError(
-            "syntax_error" if "codec" not in str(error.msg) and "encoding" not in str(error.msg) else "unreadable_source",
+            "syntax_error"
+            if "codec" not in str(error.msg) and "encoding" not in str(error.msg)
+            else "unreadable_source",
             str(error.msg),
             line=line,
             column=column,
@@ -143,7 +145,7 @@ def _dotted(node: ast.expr) -> str:
 
 def describe(error: BaseException, filename: str) -> dict[str, Any]:
     """An exception as data: type, message, and the frames from the submission's file onwards."""
-    frames = []
+    frames: list[dict[str, Any]] = []
     for frame in traceback.extract_tb(error.__traceback__):
         own = frame.filename == filename
         if not own and not frames:

@@ -204,7 +204,7 @@ def changes(before: list[tuple[str, Any]], after: list[tuple[str, Any]]) -> list
     found: list[tuple[str, str]] = []
     if [path for path, _ in before] != [path for path, _ in after]:
         found.append(("", "structure"))
-    then = dict(((path, entry[0]), entry) for path, entry in before)
+    then = {(path, entry[0]): entry for path, entry in before}
     for path, entry in after:
         old = then.get((path, entry[0]))
         if old is not None and old != entry:

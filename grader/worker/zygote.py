@@ -36,9 +36,9 @@ def warm_up(framework: str) -> dict[str, str]:
     import typing  # noqa: F401
 
     import numpy as np
-    import numpy.random  # noqa: F401
+    import numpy.random
 
-    import grader.worker.host  # noqa: F401
+    import grader.worker.host
 
     versions = {"numpy": np.__version__}
     small = np.ones((2, 2))
@@ -78,7 +78,9 @@ def become_worker(spec: dict[str, Any], requests: int, replies: int, output: int
         if spec.get("policy") is not None:
             from grader.sandbox import isolation
 
-            applied = isolation.lock(isolation.Policy.from_dict(spec["policy"]), keep_fds=(0, 1, 2, requests, replies)).to_dict()
+            applied = isolation.lock(
+                isolation.Policy.from_dict(spec["policy"]), keep_fds=(0, 1, 2, requests, replies)
+            ).to_dict()
         pipe = Pipe(requests, replies)
         pipe.send({"ready": True, "applied": applied})
         Host(pipe).serve()
@@ -109,7 +111,8 @@ def serve(framework: str, control: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     children: dict[int, int] = {}
     while True:
-        readable, _, _ = select.select([control, wake_read], [], [])
+        watched: list[Any] = [control, wake_read]
+        readable, _, _ = select.select(watched, [], [])
         if wake_read in readable:
             try:
                 os.read(wake_read, 512)

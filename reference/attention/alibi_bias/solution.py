@@ -18,5 +18,5 @@ def alibi_bias(num_heads: int, T: int) -> np.ndarray:
     j = np.arange(T)[None, :]
     distance = i - j
     slopes = slopes_of(num_heads)
-    bias = -slopes[:, None, None] * distance
+    bias = slopes[:, None, None] * -distance
     return np.where(j <= i, bias, -np.inf)

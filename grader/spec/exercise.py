@@ -1,0 +1,39 @@
+"""One exercise as a value: its file, and where its other files lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grader.spec.schema import ExerciseFile
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise as loaded: its file and where its other files lie. ``solution`` is None in a kit without references."""
+
+    name: str
+    track: str
+    spec: ExerciseFile
+    folder: Path
+    solution: Path | None
+    misconceptions: Path | None
+    # For each edge case, the inputs after merging; None is a literal None argument.
+    edge_inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def function(self) -> str:
+        return self.spec.function or self.name
+
+    @property
+    def statement(self) -> Path:
+        return self.folder / "README.md"
+
+    @property
+    def stub(self) -> Path:
+        return self.folder / f"{self.name}.py"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(self.spec.inputs)
