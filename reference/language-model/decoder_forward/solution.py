@@ -12,27 +12,6 @@ import numpy as np
 EPSILON = 1e-5
 
 
-def cases(rng):
-    """The published example, with the published generator: `rng` is not used."""
-    rng = np.random.default_rng(0)
-    T, d, V, width = 6, 4, 8, 8
-    shapes = {
-        "tok_emb": (V, d),
-        "pos_emb": (T, d),
-        "w_q": (d, d),
-        "w_k": (d, d),
-        "w_v": (d, d),
-        "w_o": (d, d),
-        "w_1": (d, width),
-        "w_2": (width, d),
-        "w_u": (d, V),
-    }
-    example = {"ids": np.array([[1, 3, 4, 2, 1, 5]])}
-    example.update({name: rng.normal(size=shape) * 0.2 for name, shape in shapes.items()})
-    example["b_u"] = np.zeros(V)
-    return {"published_example": example}
-
-
 def embed(ids, tok_emb, pos_emb):
     """(B, T) ids -> (B, T, d): the row of each token plus the row of its position (equation 1)."""
     return tok_emb[ids] + pos_emb
