@@ -97,6 +97,8 @@ class Diagnostician:
 
     def diagnose(self, trial: Trial, failing: Sequence[tuple[Case, str]], pairs: bool = True) -> tuple[Diagnosis, ...]:
         """The misconceptions that reproduce the submission; ``failing`` are its failing calls, in any order."""
+        if not failing:
+            return ()
         evidence = self._evidence(trial, failing)
         if not evidence or not self.misconceptions:
             return ()

@@ -15,6 +15,7 @@ from grader.checks import registry, values, verdicts
 from grader.diagnose import Diagnostician
 from grader.errors import AuthorError, GraderFault, UsageError
 from grader.explain import explain, skipped_claim
+from grader.lockdown import Lockdown, policy
 from grader.model import CheckResult, Diagnosis, Explanation, Outcome, Question, Report, Ruling
 from grader.oracle import IllConditioned, Oracle, ReferenceOracle
 from grader.questions import questions
@@ -35,7 +36,6 @@ class Options:
     case: str | None = None
     time_limit: float | None = None
     memory_limit: float | None = None
-    isolation_mode: str = "auto"
 
 
 def fresh_seed() -> int:
@@ -50,6 +50,7 @@ def grade(
     options: Options = Options(),
     oracle: Oracle | None = None,
     diagnostician: Diagnostician | None = None,
+    lockdown: Lockdown | None = None,
 ) -> Report:
     """Grade one submission; whatever it does, a report comes back.
 
@@ -65,18 +66,20 @@ def grade(
     own_diagnostician = diagnostician is None
     diagnostician = diagnostician or Diagnostician(runner, exercise)
     limits = _limits(exercise, options)
-    student = Student(runner, exercise, submission, None, limits)
+    lockdown = lockdown or Lockdown("auto")
+    student = Student(runner, exercise, submission, policy(lockdown.mode, limits), limits)
     reference: Oracle | None = oracle
     try:
+        lockdown.demand()
         runner.wait_ready()
         if reference is None:
             reference = ReferenceOracle(runner, exercise)
         plan = _only(exercise, seed, only) if only is not None else make_plan(exercise, reference, seed, options.cases)
         trial = _run(exercise, plan, student, reference)
         results, diagnoses = _answer(trial, options, diagnostician)
-        return _report(exercise, submission, seed, results, diagnoses, trial, runner, options, started)
+        return _report(exercise, submission, seed, results, diagnoses, trial, runner, lockdown, started)
     except GraderFault as fault:
-        return _not_graded(exercise, submission, seed, str(fault), runner, options, started)
+        return _not_graded(exercise, submission, seed, str(fault), runner, lockdown, started)
     finally:
         student.close()
         if own_diagnostician:
@@ -298,7 +301,7 @@ def _report(
     diagnoses: tuple[Any, ...],
     trial: Trial,
     runner: Runner,
-    options: Options,
+    lockdown: Lockdown,
     started: float,
 ) -> Report:
     counting = [result for result in results if not result.advisory]
@@ -312,7 +315,7 @@ def _report(
         max_score=sum(result.max_points for result in counting),
         checks=results,
         diagnoses=diagnoses,
-        isolation={"layers": [], "missing": []},
+        isolation=lockdown.report(runner, trial.student.applied),
         timings=_timings(runner, trial.student.seconds, trial.oracle.seconds, started),
         versions=_versions(runner),
         output=trial.student.output,
@@ -321,7 +324,7 @@ def _report(
 
 
 def _not_graded(
-    exercise: Exercise, submission: Submission, seed: int, reason: str, runner: Runner, options: Options, started: float
+    exercise: Exercise, submission: Submission, seed: int, reason: str, runner: Runner, lockdown: Lockdown, started: float
 ) -> Report:
     asked = questions(exercise)
     results = tuple(
@@ -337,7 +340,7 @@ def _not_graded(
         max_score=sum(q.points for q in asked if not q.advisory),
         checks=results,
         diagnoses=(),
-        isolation={"layers": [], "missing": []},
+        isolation=lockdown.report(runner, {}),
         timings=_timings(runner, 0.0, 0.0, started),
         versions=_versions(runner),
         reason=reason,

@@ -37,6 +37,14 @@ def test_the_grader_itself_is_never_readable() -> None:
     assert not any(os.path.realpath(readable.OWN).startswith(os.path.realpath(path) + os.sep) for path in paths)
 
 
+def test_an_installed_grader_may_not_be_among_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy
+
+    monkeypatch.setattr(readable, "OWN", numpy.__path__[0])
+    with pytest.raises(ValueError, match="numpy"):
+        readable.default_read_paths(("numpy",))
+
+
 def test_a_package_that_must_stay_hidden_is_an_error() -> None:
     import numpy
 

@@ -81,6 +81,7 @@ def grade_one(
 ) -> int:
     """Grade one submission, print or write the report, and return the exit code."""
     from grader.grade import Options, grade
+    from grader.lockdown import Lockdown
     from grader.reports import report_json, terminal
     from grader.submission import read_submission
 
@@ -89,6 +90,7 @@ def grade_one(
         raise UsageError(f"there is no file {path}", f"grade {exercise.name} --start")
     if path.is_dir():
         raise UsageError(f"{path} is a folder", f"grade {exercise.name} FILE")
+    lockdown = Lockdown(options["isolation"])
     runner = start_runner(exercise, zygote, options["isolation"])
     try:
         report = grade(
@@ -101,8 +103,8 @@ def grade_one(
                 case=options["case"],
                 time_limit=options["time_limit"],
                 memory_limit=options["memory_limit"],
-                isolation_mode=options["isolation"],
             ),
+            lockdown=lockdown,
         )
     finally:
         runner.close()

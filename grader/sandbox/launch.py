@@ -62,6 +62,11 @@ def environment() -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",
         "PYTHONHASHSEED": "0",
+        # As in `grader.sandbox.isolation.ENVIRONMENT`, which this module is too early to import: libraries otherwise look
+        # for a folder to write to, and for the user's name, and the lock refuses both.
+        "TORCHINDUCTOR_CACHE_DIR": "/",
+        "HOME": "/",
+        "USER": "student",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
     }

@@ -84,6 +84,8 @@ class Runner(Protocol):
 
     versions: dict[str, str]
     import_seconds: float
+    # The namespaces that workers live in.
+    entered: tuple[str, ...]
 
     def wait_ready(self) -> None: ...
     def spawn(self, policy: dict[str, Any] | None) -> Worker: ...
@@ -376,6 +378,7 @@ class ForkRunner:
     def __init__(self, zygote: Zygote) -> None:
         self.versions: dict[str, str] = {}
         self.import_seconds = 0.0
+        self.entered: tuple[str, ...] = ()
         self._lock = threading.RLock()
         self._next = 0
         self._spawned: dict[int, tuple[int, int]] = {}
@@ -390,6 +393,7 @@ class ForkRunner:
                 if message.get("ready"):
                     self.versions = message["versions"]
                     self.import_seconds = float(message["import_s"])
+                    self.entered = tuple(message.get("entered", ()))
 
     def spawn(self, policy: dict[str, Any] | None) -> Worker:
         """Fork a worker; with a ``policy`` it locks itself before it reads its first request."""
@@ -471,6 +475,7 @@ class ExecRunner:
     def __init__(self, framework: str) -> None:
         self.versions: dict[str, str] = {}
         self.import_seconds = 0.0
+        self.entered: tuple[str, ...] = ()
         self._framework = framework
 
     def wait_ready(self) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from grader.sandbox import protocol
+from grader.sandbox import forbidden, protocol
 from grader.worker import source, values
 
 Mode = Callable[[Any, tuple[Any, ...], dict[str, Any]], dict[str, Any]]
@@ -60,8 +60,10 @@ class Pipe:
 class Host:
     """One submission in this process: its function, and the calls made of it."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, read_paths: tuple[str, ...] | None = None) -> None:
+        """``read_paths`` are what the lock lets this process read; None where there is no lock."""
         self._pipe = pipe
+        self._read_paths = read_paths
         self._function: Any = None
         self._filename = ""
 
@@ -90,7 +92,7 @@ class Host:
         except source.LoadError as error:
             reply: dict[str, Any] = {"loaded": False, "fault": error.data}
         except BaseException as error:
-            reply = {"loaded": False, "fault": {"cause": _cause(error), **source.describe(error, self._filename)}}
+            reply = {"loaded": False, "fault": self._fault(error)}
         else:
             reply = {"loaded": True, "seconds": time.perf_counter() - started, "calls": called}
         _flush()
@@ -121,7 +123,7 @@ class Host:
         except BaseException as error:
             seconds = time.perf_counter() - started
             _flush()
-            fault = {"cause": _cause(error), **source.describe(error, self._filename)}
+            fault = self._fault(error)
             self._pipe.send({"id": header["id"], "status": "raised", "seconds": seconds, "error": fault})
             return
         _flush()
@@ -131,6 +133,13 @@ class Host:
         except TypeError:
             fallback = protocol.Opaque(type(result).__name__, "it could not be read")
             self._pipe.send_value({"id": header["id"], "status": "returned", **reply}, "value", fallback)
+
+    def _fault(self, error: BaseException) -> dict[str, Any]:
+        fault = {"cause": _cause(error), **source.describe(error, self._filename)}
+        refused = forbidden.explain(error, self._read_paths) if self._read_paths is not None else None
+        if refused is not None:
+            fault.update(cause="forbidden_operation", message=refused.says)
+        return fault
 
     def _answer(self, name: str, args: tuple[Any, ...]) -> Any:
         """Pass a call of a handed-in function on to the grader, and its answer back."""
@@ -212,8 +221,6 @@ def _cause(error: BaseException) -> str:
         return "memory"
     if isinstance(error, ModuleNotFoundError | ImportError):
         return "import_error"
-    if isinstance(error, PermissionError):
-        return "forbidden_operation"
     return "exception"
 
 

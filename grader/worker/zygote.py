@@ -16,6 +16,8 @@ import sys
 import time
 from typing import Any
 
+from grader.sandbox import forbidden, isolation
+
 # Forking after a threaded matmul hangs the child; with one thread there is no pool to lose. These must stand in
 # the environment before NumPy or torch is imported (the runner sets them; this is the second lock on the door).
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -59,7 +61,7 @@ def warm_up(framework: str) -> dict[str, str]:
     return versions
 
 
-def become_worker(spec: dict[str, Any], requests: int, replies: int, output: int) -> None:
+def become_worker(spec: dict[str, Any], requests: int, replies: int, output: int, parent: int | None) -> None:
     """Turn this process into a worker and serve until the grader closes the pipe. Never returns."""
     status = 0
     try:
@@ -75,15 +77,17 @@ def become_worker(spec: dict[str, Any], requests: int, replies: int, output: int
         from grader.worker.host import Host, Pipe
 
         applied: dict[str, Any] = {}
+        read_paths: tuple[str, ...] | None = None
         if spec.get("policy") is not None:
-            from grader.sandbox import isolation
-
-            applied = isolation.lock(
-                isolation.Policy.from_dict(spec["policy"]), keep_fds=(0, 1, 2, requests, replies)
-            ).to_dict()
+            read_paths = isolation.default_read_paths()
+            rules = {"read_paths": read_paths, "list_paths": isolation.default_list_paths(), **spec["policy"]}
+            policy = isolation.Policy.from_dict(rules)
+            applied = isolation.lock(policy, (0, 1, 2, requests, replies), parent).to_dict()
+            if policy.layers != "off":
+                forbidden.watch(policy.scratch)
         pipe = Pipe(requests, replies)
         pipe.send({"ready": True, "applied": applied})
-        Host(pipe).serve()
+        Host(pipe, read_paths).serve()
     except BaseException as error:
         status = 70
         try:
@@ -95,7 +99,7 @@ def become_worker(spec: dict[str, Any], requests: int, replies: int, output: int
         os._exit(status)
 
 
-def serve(framework: str, control: socket.socket) -> None:
+def serve(framework: str, control: socket.socket, entered: tuple[str, ...] = ()) -> None:
     """Answer spawn requests until the grader closes its end; then take every worker along."""
     started = time.perf_counter()
     versions = warm_up(framework)
@@ -103,7 +107,7 @@ def serve(framework: str, control: socket.socket) -> None:
 
     gc.collect()
     gc.freeze()
-    _say(control, {"ready": True, "versions": versions, "import_s": time.perf_counter() - started})
+    _say(control, {"ready": True, "versions": versions, "import_s": time.perf_counter() - started, "entered": entered})
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     os.set_blocking(wake_read, False)
@@ -137,6 +141,7 @@ def _spawn(
     control: socket.socket, message: dict[str, Any], fds: list[int], children: dict[int, int], own: tuple[int, int]
 ) -> None:
     requests, replies, output = fds
+    parent = os.getpid()
     try:
         pid = os.fork()
     except OSError as error:
@@ -149,7 +154,7 @@ def _spawn(
         control.close()
         for fd in own:
             os.close(fd)
-        become_worker(message, requests, replies, output)
+        become_worker(message, requests, replies, output, parent)
     for fd in fds:
         os.close(fd)
     children[pid] = message["spawn"]
@@ -193,19 +198,19 @@ def main(arguments: list[str]) -> None:
         with os.fdopen(number, "r", encoding="utf-8") as pipe:
             spec = json.loads(pipe.readline())
         warm_up(framework)
-        become_worker(spec, spec["requests"], spec["replies"], spec["output"])
+        become_worker(spec, spec["requests"], spec["replies"], spec["output"], None)
     control = socket.socket(fileno=number)
+    entered: tuple[str, ...] = ()
     if isolate:
-        from grader.sandbox import isolation
-
-        entered = isolation.enter_namespaces()
-        if "pid" in entered.names:
+        inside = isolation.enter_namespaces()
+        if inside.names:
             # Only a child lives in the new pid namespace; as its pid 1 it takes every process there along when it dies.
             child = os.fork()
             if child:
                 control.close()
                 os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
-    serve(framework, control)
+        entered = isolation.settle(inside).names
+    serve(framework, control, entered)
 
 
 def _forget_checkout() -> None:
