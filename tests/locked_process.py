@@ -45,7 +45,7 @@ if zygote:
     os.waitpid(zygote, 0)
     os._exit(0)
 entered = isolation.settle(entered)
-say(entered=entered.names)
+say(entered=entered.names, uid=entered.uid)
 # A number that nothing the worker opens will be given.
 stray = os.dup2(os.open(os.devnull, os.O_RDONLY), 200)
 exec(compile(setup["preload"], "preload", "exec"))
@@ -94,10 +94,11 @@ class Scene:
 
 @dataclass(frozen=True)
 class Result:
-    """``said`` maps the name of each attempt to its value or error; ``status`` is the worker's exit status, ``stderr``
+    """``uid`` is the user that a zygote of root was to become. ``said`` maps the name of each attempt to its value or error; ``status`` is the worker's exit status, ``stderr``
     what all of them wrote there."""
 
     entered: tuple[str, ...]
+    uid: int | None
     layers: tuple[str, ...]
     missing: dict[str, str]
     status: int | None
@@ -172,6 +173,7 @@ def run(
     assert "applied" in merged, done.stderr
     return Result(
         tuple(merged["entered"]),
+        merged["uid"],
         tuple(merged["applied"]["layers"]),
         {entry["layer"]: entry["reason"] for entry in merged["applied"]["missing"]},
         merged.get("status"),

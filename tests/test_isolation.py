@@ -250,8 +250,8 @@ def test_a_worker_of_root_is_nobody_in_namespaces(outcomes: dict[str, Result], p
     need_namespaces(outcomes["enter"])
     if os.getuid() != 0:
         pytest.skip("the tests do not run as root")
-    if "uid" not in outcomes["enter"].layers:
-        pytest.skip(f"user {isolation.NOBODY} cannot read this Python: {outcomes['enter'].missing.get('uid')}")
+    if outcomes["enter"].uid is None:
+        pytest.skip(f"user {isolation.NOBODY} cannot read this Python")
     result = run("attempt('uid', os.getuid); attempt('groups', lambda: os.getgid())", place)
     assert result.said["uid"]["value"] == isolation.NOBODY
     assert result.said["groups"]["value"] == isolation.NOBODY
@@ -566,6 +566,7 @@ def test_without_namespaces_the_rest_holds(outcomes: dict[str, Result]) -> None:
     need(outcomes["stay"], "landlock", "seccomp")
     found = isolation.probe(enter=False)
     assert found.level == "no-namespaces"
+    assert {"capabilities", "descriptors"} <= set(found.layers)
     assert [one.layer for one in found.missing if one.layer == "namespaces"] == ["namespaces"]
 
 
@@ -622,8 +623,12 @@ def test_where_namespaces_are_denied_it_goes_on_without(outcomes: dict[str, Resu
 def test_namespaces_that_can_be_entered_and_not_used_are_not_entered(outcomes: dict[str, Result], place: Scene) -> None:
     """Some systems let anybody in and then refuse mounts: the launcher must not end up halfway."""
     need(outcomes["stay"], "landlock", "seccomp")
-    result = run("attempt('see', lambda: os.stat('/etc/passwd').st_size)", place, before=deny(MOUNT))
+    outer = "\nimport os\nouter = os.readlink('/proc/self/ns/net')\n"
+    preload = "say(name='still outside', value=os.readlink('/proc/self/ns/net') == outer)"
+    body = "attempt('see', lambda: os.stat('/etc/passwd').st_size)"
+    result = run(body, place, preload=preload, before=deny(MOUNT) + outer)
     assert result.entered == ()
+    assert result.said["still outside"]["value"] is True
     assert result.said["see"].get("value", 0) > 0
     assert result.status == 0
 

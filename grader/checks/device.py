@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from grader.checks import verdicts
 from grader.checks.values import size
 from grader.model import Question, Ruling
 from grader.submission import inert

@@ -61,7 +61,22 @@ def warm_up(framework: str) -> dict[str, str]:
     return versions
 
 
-def become_worker(spec: dict[str, Any], requests: int, replies: int, output: int, parent: int | None) -> None:
+Readable = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def find_readable() -> Readable:
+    """Paths that a submission may read, and folders whose names it may list."""
+    return isolation.default_read_paths(), isolation.default_list_paths()
+
+
+def become_worker(
+    spec: dict[str, Any],
+    requests: int,
+    replies: int,
+    output: int,
+    parent: int | None,
+    readable: Readable | None = None,
+) -> None:
     """Turn this process into a worker and serve until the grader closes the pipe. Never returns."""
     status = 0
     try:
@@ -79,8 +94,8 @@ def become_worker(spec: dict[str, Any], requests: int, replies: int, output: int
         applied: dict[str, Any] = {}
         read_paths: tuple[str, ...] | None = None
         if spec.get("policy") is not None:
-            read_paths = isolation.default_read_paths()
-            rules = {"read_paths": read_paths, "list_paths": isolation.default_list_paths(), **spec["policy"]}
+            read_paths, list_paths = readable or find_readable()
+            rules = {"read_paths": read_paths, "list_paths": list_paths, **spec["policy"]}
             policy = isolation.Policy.from_dict(rules)
             applied = isolation.lock(policy, (0, 1, 2, requests, replies), parent).to_dict()
             if policy.layers != "off":
@@ -114,6 +129,8 @@ def serve(framework: str, control: socket.socket, entered: tuple[str, ...] = ())
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     children: dict[int, int] = {}
+    # Found once: every worker of this zygote may read the same.
+    readable_paths = find_readable()
     while True:
         watched: list[Any] = [control, wake_read]
         readable, _, _ = select.select(watched, [], [])
@@ -128,7 +145,7 @@ def serve(framework: str, control: socket.socket, entered: tuple[str, ...] = ())
             if message is None:
                 break
             if "spawn" in message:
-                _spawn(control, message, fds, children, (wake_read, wake_write))
+                _spawn(control, message, fds, children, (wake_read, wake_write), readable_paths)
     for pid in children:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -138,7 +155,12 @@ def serve(framework: str, control: socket.socket, entered: tuple[str, ...] = ())
 
 
 def _spawn(
-    control: socket.socket, message: dict[str, Any], fds: list[int], children: dict[int, int], own: tuple[int, int]
+    control: socket.socket,
+    message: dict[str, Any],
+    fds: list[int],
+    children: dict[int, int],
+    own: tuple[int, int],
+    readable_paths: Readable,
 ) -> None:
     requests, replies, output = fds
     parent = os.getpid()
@@ -154,7 +176,7 @@ def _spawn(
         control.close()
         for fd in own:
             os.close(fd)
-        become_worker(message, requests, replies, output, parent)
+        become_worker(message, requests, replies, output, parent, readable_paths)
     for fd in fds:
         os.close(fd)
     children[pid] = message["spawn"]
