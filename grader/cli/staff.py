@@ -5,12 +5,16 @@ from __future__ import annotations
 import click
 
 from grader.cli import frame
+from grader.cli.doctor import doctor
 
 
 @click.group("grader", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tensorgrade", prog_name="tensorgrade")
 def grader() -> None:
     """Write, prove and hand out exercises, and grade classes."""
+
+
+grader.add_command(doctor)
 
 
 def main() -> None:

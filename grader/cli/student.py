@@ -146,21 +146,46 @@ def after(report: Report, exercise: Exercise, library: Library, console: Any) ->
     if report.status != "graded":
         return
     if report.passed:
-        following = next_exercise(library, exercise.name)
+        opened = unlocked(library, exercise.name)
+        if opened:
+            console.print(Text(f"this unlocks: {', '.join(opened)}", style="dim"))
+        following = opened[0] if opened else next_exercise(library, exercise.name)
         if following is not None:
             console.print(Text(f"next: grade {following} --start", style="dim"))
     elif exercise.spec.hints:
         console.print(Text(f"a hint: grade {exercise.name} --hint", style="dim"))
 
 
-def next_exercise(library: Library, name: str) -> str | None:
-    """The first exercise after ``name`` that is not passed yet."""
-    from grader.spec.load import folders
-
-    names = list(folders(library))
+def next_exercise(library: Library, name: str | None = None) -> str | None:
+    """The first exercise after ``name`` that is not passed yet, one whose prerequisites are passed before any other."""
+    needed = prerequisites(library)
+    names = list(needed)
     passed = progress.read().passed
     later = names[names.index(name) + 1 :] if name in names else names
-    return next((other for other in later if other not in passed), None)
+    open_ones = [other for other in later if other not in passed]
+    return next((other for other in open_ones if needed[other] <= passed), open_ones[0] if open_ones else None)
+
+
+def unlocked(library: Library, name: str) -> list[str]:
+    """Exercises that build on ``name``, are not passed yet, and whose other prerequisites are passed."""
+    passed = progress.read().passed | {name}
+    return [
+        other for other, needed in prerequisites(library).items() if name in needed and needed <= passed and other not in passed
+    ]
+
+
+def prerequisites(library: Library) -> dict[str, frozenset[str]]:
+    """What each exercise builds on, by name, in track order; names that do not exist here are left out."""
+    from grader.spec import document
+    from grader.spec.load import folders
+
+    found = folders(library)
+    needed = {}
+    for name, folder in found.items():
+        data = document.read(folder / "exercise.yaml").data
+        wanted = data.get("builds_on") if isinstance(data, dict) else None
+        needed[name] = frozenset(str(other) for other in wanted or () if other in found and other != name)
+    return needed
 
 
 def catalogue(library: Library) -> int:
@@ -172,9 +197,10 @@ def catalogue(library: Library) -> int:
 
     console = frame.console()
     passed = progress.read().passed
-    order = list(load.folders(library))
-    following = next((name for name in order if name not in passed), None)
-    for folder in library.tracks():
+    needed = prerequisites(library)
+    order = list(needed)
+    following = next_exercise(library)
+    for folder in load.ordered_tracks(library):
         track = load.track_of(folder)
         inside = [name for name in order if (folder / name / "exercise.yaml").is_file()]
         done = sum(name in passed for name in inside)
@@ -189,7 +215,9 @@ def catalogue(library: Library) -> int:
                 if name in passed
                 else Text("  →" if name == following else "  ·", style="bold" if name == following else "dim")
             )
-            grid.add_row(mark, Text(name), Text(title_of(folder / name), style="dim"))
+            waiting = sorted(needed[name] - passed) if name not in passed else []
+            about = title_of(folder / name) + (f" (after {', '.join(waiting)})" if waiting else "")
+            grid.add_row(mark, Text(name), Text(about, style="dim"))
         console.print(grid)
         console.print()
     if following is None:

@@ -23,11 +23,16 @@ _INPUT: TypeAdapter[Any] = TypeAdapter(schema.InputEntry)
 def folders(library: Library) -> dict[str, Path]:
     """Every exercise folder by name, in track order where a track file gives one."""
     found: dict[str, Path] = {}
-    for track in library.tracks():
+    for track in ordered_tracks(library):
         inside = {path.parent.name: path.parent for path in track.glob("*/exercise.yaml")}
         for name in [*(n for n in track_of(track).order if n in inside), *sorted(inside)]:
             found.setdefault(name, inside[name])
     return found
+
+
+def ordered_tracks(library: Library) -> list[Path]:
+    """The folders of the tracks, in the order that their files give."""
+    return sorted(library.tracks(), key=lambda folder: (track_of(folder).position, folder.name))
 
 
 def track_of(folder: Path) -> schema.TrackFile:

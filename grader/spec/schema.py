@@ -520,6 +520,7 @@ class TrackFile(Model):
 
     title: str = Field(description="The track's title.")
     about: str = Field("", description="One sentence on it.")
+    position: int = Field(100, ge=0, description="Tracks are shown in this order, those of equal position by name.")
     order: tuple[str, ...] = Field(description="Its exercises, in order.")
 
     @field_validator("order", mode="before")
