@@ -53,7 +53,9 @@ def main() -> None:
         )
     total = timings["total_s"]
     print("of a grade's time after its own imports, by its own account:")
-    print(f"  waiting for torch in the zygote  {timings['import_s']:.2f} s of import, overlapped with everything before")
+    print(
+        f"  waiting for torch in the zygote  {timings['import_s']:.2f} s of import, overlapped with everything before"
+    )
     print(f"  the submission's calls           {timings['student_s']:.2f} s")
     print(f"  the reference's calls            {timings['reference_s']:.2f} s, on the other core")
     print(f"  total                            {total:.2f} s")

@@ -73,7 +73,9 @@ def skipped_claim(ruling: Ruling) -> str:
     if ruling.cause == "nothing_returned":
         return "Not run: no call returned a result."
     if ruling.neutral:
-        return f"Not decided: {ruling.facts.get('why', 'it could not be measured here')}. It does not count against you."
+        return (
+            f"Not decided: {ruling.facts.get('why', 'it could not be measured here')}. It does not count against you."
+        )
     return f"Not run: {ruling.facts.get('why', 'something before it failed')}."
 
 

@@ -39,7 +39,9 @@ def read(path: Path) -> Fixture:
     fails = tuple(word.strip() for word in found.get("fails", "").split(",") if word.strip())
     if not right and not fails:
         raise ValueError(f"{path}: a `# fails: …` line must name the checks that must fail")
-    return Fixture(path, right, found["right" if right else "wrong"], fails, found.get("cause"), found.get("misconception"))
+    return Fixture(
+        path, right, found["right" if right else "wrong"], fails, found.get("cause"), found.get("misconception")
+    )
 
 
 def of(folder: Path) -> list[Fixture]:
@@ -56,7 +58,9 @@ def complaint(fixture: Fixture, report: Report) -> str | None:
     if fixture.right:
         if report.passed:
             return None
-        return "a right answer fails " + ", ".join(f"{c.id} ({c.message.splitlines()[0]})" for c in failed.values() if not c.advisory)
+        return "a right answer fails " + ", ".join(
+            f"{c.id} ({c.message.splitlines()[0]})" for c in failed.values() if not c.advisory
+        )
     counted = [check for check in failed.values() if not check.advisory]
     named = [failed[name] for name in fixture.fails if name in failed]
     if not counted and not (named and all(check.advisory for check in named)):

@@ -324,7 +324,13 @@ def _report(
 
 
 def _not_graded(
-    exercise: Exercise, submission: Submission, seed: int, reason: str, runner: Runner, lockdown: Lockdown, started: float
+    exercise: Exercise,
+    submission: Submission,
+    seed: int,
+    reason: str,
+    runner: Runner,
+    lockdown: Lockdown,
+    started: float,
 ) -> Report:
     asked = questions(exercise)
     results = tuple(

@@ -51,5 +51,7 @@ class Lockdown:
         layers = [name for name in found.layers if not applied or name in set_up]
         missing = [f"{one.layer}: {one.reason}" for one in found.missing]
         named = {one.layer for one in found.missing}
-        missing += [f"{name}: the worker did not set it up" for name in found.layers if name not in layers and name not in named]
+        missing += [
+            f"{name}: the worker did not set it up" for name in found.layers if name not in layers and name not in named
+        ]
         return {"level": isolation.level_of(layers), "layers": layers, "missing": missing}

@@ -157,6 +157,8 @@ class Student:
         if isinstance(fault, Fault):
             raise GraderFault(f"a worker did not start: {fault.kind} {fault.detail}")
         self.applied = worker.applied
+        if not self._runner.versions:
+            self._runner.versions = dict(worker.versions)
         return worker
 
     def reload(self, submission: Submission) -> None:

@@ -66,16 +66,12 @@ def test_multi_head_with_one_head_is_causal_attention() -> None:
     x = torch.randn(1, 5, 4)
     w = [torch.randn(4, 4) for _ in range(3)]
     q, k, v = ((x[0] @ each).numpy() for each in w)
-    close(
-        solve("multi_head_attention")(x, *w, torch.eye(4), 1, True)[0], solve("causal_attention")(q, k, v)
-    )
+    close(solve("multi_head_attention")(x, *w, torch.eye(4), 1, True)[0], solve("causal_attention")(q, k, v))
 
 
 def test_as_many_groups_as_heads_is_multi_head() -> None:
     x, weights = torch.randn(2, 5, 8), [torch.randn(8, 8) for _ in range(4)]
-    close(
-        solve("grouped_query_attention")(x, *weights, 4, 4), solve("multi_head_attention")(x, *weights, 4, True)
-    )
+    close(solve("grouped_query_attention")(x, *weights, 4, 4), solve("multi_head_attention")(x, *weights, 4, True))
 
 
 def test_encoder_decoder_is_its_parts_composed() -> None:

@@ -44,9 +44,7 @@ def test_json_on_standard_output_is_alone_there(command: Command) -> None:
 
 def test_same_seed_same_report(command: Command, tmp_path: Path) -> None:
     wrong = ROOT / "fixtures" / "softmax" / "wrong" / "one_maximum.py"
-    first, second = (
-        held(command("grade", "softmax", wrong, "--json", "-", "--seed", "11")) for _ in range(2)
-    )
+    first, second = (held(command("grade", "softmax", wrong, "--json", "-", "--seed", "11")) for _ in range(2))
     for report in (first, second):
         report.pop("timings")
         for check in report["checks"]:

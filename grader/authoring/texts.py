@@ -13,7 +13,6 @@ from grader.spec.exercise import Exercise
 
 # Shorter lines of code are common property: `return x / total` gives nothing away.
 SECRET_LENGTH = 25
-SLOWEST = 20.0
 HINTS = 3
 _FENCE = re.compile(r"^(```+|~~~+)", re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -85,7 +84,9 @@ def signature_line(exercise: Exercise) -> str:
 
 def _stub(exercise: Exercise) -> list[Complaint]:
     if not exercise.stub.is_file():
-        return [complaint("stub", (str(exercise.stub), 0, 0), "there is no stub", f"a file with {signature_line(exercise)}")]
+        return [
+            complaint("stub", (str(exercise.stub), 0, 0), "there is no stub", f"a file with {signature_line(exercise)}")
+        ]
     return _signature(exercise, exercise.stub, "stub")
 
 
@@ -152,7 +153,9 @@ def _secrets(exercise: Exercise) -> Iterator[Complaint]:
         return
     secrets = {line for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for line in _lines(node)}
     secrets = {line for line in secrets if len(line) >= SECRET_LENGTH}
-    shown = [path for path in sorted(exercise.folder.iterdir()) if path.suffix in (".py", ".md", ".yaml", ".ipynb", ".txt")]
+    shown = [
+        path for path in sorted(exercise.folder.iterdir()) if path.suffix in (".py", ".md", ".yaml", ".ipynb", ".txt")
+    ]
     for path in shown:
         try:
             text = path.read_text(encoding="utf-8")

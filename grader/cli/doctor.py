@@ -27,7 +27,9 @@ def doctor() -> int:
     """Versions, isolation layers in force, what is missing and what that means."""
     console = frame.console()
     console.print("versions", style="bold")
-    console.print(f"  tensorgrade {__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()} {platform.machine()}")
+    console.print(
+        f"  tensorgrade {__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()} {platform.machine()}"
+    )
     for name in PACKAGES:
         try:
             console.print(f"  {name} {metadata.version(name)}")

@@ -68,6 +68,13 @@ def grading_options(command: F) -> F:
                 help="How firmly a submission must be locked in.",
             ),
             click.option(
+                "--runner",
+                type=click.Choice(["fork", "exec"]),
+                default="fork",
+                hidden=True,
+                help="How workers are started (exec is what platforms without fork use).",
+            ),
+            click.option(
                 "--time-limit",
                 type=click.FloatRange(0, min_open=True),
                 metavar="SECONDS",

@@ -34,7 +34,7 @@ def _launch_early(arguments: list[str]) -> launch.Zygote | None:
     if sys.platform != "linux" or not arguments or arguments[0].startswith("-"):
         return None
     quick = {"--start", "--show", "--hint", "--help", "--watch"}
-    if quick & set(arguments):
+    if quick & set(arguments) or _option(arguments, "--runner") == "exec":
         return None
     exercises = _option(arguments, "--exercises")
     try:

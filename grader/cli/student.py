@@ -91,7 +91,7 @@ def grade_one(
     if path.is_dir():
         raise UsageError(f"{path} is a folder", f"grade {exercise.name} FILE")
     lockdown = Lockdown(options["isolation"])
-    runner = start_runner(exercise, zygote, options["isolation"])
+    runner = start_runner(exercise, zygote, options)
     try:
         report = grade(
             exercise,
@@ -119,10 +119,10 @@ def grade_one(
     return exit_code(report)
 
 
-def start_runner(exercise: Exercise, zygote: Zygote | None, isolation: str) -> Runner:
+def start_runner(exercise: Exercise, zygote: Zygote | None, options: dict[str, Any]) -> Runner:
     if zygote is not None:
         return ForkRunner(zygote)
-    return make_runner("fork", exercise.spec.framework, isolate=isolation != "off")
+    return make_runner(options["runner"], exercise.spec.framework, isolate=options["isolation"] != "off")
 
 
 def exit_code(report: Report) -> int:
@@ -170,7 +170,9 @@ def unlocked(library: Library, name: str) -> list[str]:
     """Exercises that build on ``name``, are not passed yet, and whose other prerequisites are passed."""
     passed = progress.read().passed | {name}
     return [
-        other for other, needed in prerequisites(library).items() if name in needed and needed <= passed and other not in passed
+        other
+        for other, needed in prerequisites(library).items()
+        if name in needed and needed <= passed and other not in passed
     ]
 
 

@@ -104,6 +104,8 @@ class Worker:
         self._text = bytearray()
         self.dropped_output = 0
         self.applied: dict[str, Any] = {}
+        # Told by a worker that was started by exec; a zygote's workers share the runner's.
+        self.versions: dict[str, str] = {}
         self._base_rss = 0
         for fd in (requests, replies, output):
             os.set_blocking(fd, False)
@@ -122,6 +124,7 @@ class Worker:
         if isinstance(got, Fault):
             return got
         self.applied = got.header.get("applied") or {}
+        self.versions = got.header.get("versions") or {}
         self._base_rss = self._rss()
         return None
 

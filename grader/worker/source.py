@@ -6,12 +6,14 @@ import ast
 import difflib
 import inspect
 import linecache
+import os
 import sys
 import traceback
 import types
 from typing import Any
 
-LIBRARY = ("site-packages", "lib/python", "<frozen")
+# Frames of our own (the hook that refuses an operation) teach a student nothing.
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Enough for a message, little enough for a frame.
 MAX_TEXT = 4000
 
@@ -148,7 +150,7 @@ def describe(error: BaseException, filename: str) -> dict[str, Any]:
     frames: list[dict[str, Any]] = []
     for frame in traceback.extract_tb(error.__traceback__):
         own = frame.filename == filename
-        if not own and not frames:
+        if (not own and not frames) or frame.filename.startswith(PACKAGE):
             continue
         frames.append(
             {

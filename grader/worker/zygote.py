@@ -101,7 +101,7 @@ def become_worker(
             if policy.layers != "off":
                 forbidden.watch(policy.scratch)
         pipe = Pipe(requests, replies)
-        pipe.send({"ready": True, "applied": applied})
+        pipe.send({"ready": True, "applied": applied, "versions": spec.get("versions", {})})
         Host(pipe, read_paths).serve()
     except BaseException as error:
         status = 70
@@ -219,7 +219,7 @@ def main(arguments: list[str]) -> None:
     if mode == "exec":
         with os.fdopen(number, "r", encoding="utf-8") as pipe:
             spec = json.loads(pipe.readline())
-        warm_up(framework)
+        spec["versions"] = warm_up(framework)
         become_worker(spec, spec["requests"], spec["replies"], spec["output"], None)
     control = socket.socket(fileno=number)
     entered: tuple[str, ...] = ()
