@@ -13,7 +13,7 @@ from grader import __version__, cases, shrink
 from grader.cases import Case
 from grader.checks import registry, values, verdicts
 from grader.diagnose import Diagnostician
-from grader.errors import AuthorError, GraderFault, UsageError
+from grader.errors import AuthorError, GraderFault, UsageError, crash_file
 from grader.explain import explain, skipped_claim
 from grader.lockdown import Lockdown, policy
 from grader.model import CheckResult, Diagnosis, Explanation, Outcome, Question, Report, Ruling
@@ -80,6 +80,12 @@ def grade(
         return _report(exercise, submission, seed, results, diagnoses, trial, runner, lockdown, started)
     except GraderFault as fault:
         return _not_graded(exercise, submission, seed, str(fault), runner, lockdown, started)
+    except (AuthorError, UsageError):
+        raise
+    except Exception as error:
+        # A fault of our own: the student gets a true report and no zero, the maintainers the traceback.
+        reason = f"an error in the grader itself ({type(error).__name__}); send the maintainers {crash_file()}"
+        return _not_graded(exercise, submission, seed, reason, runner, lockdown, started)
     finally:
         student.close()
         if own_diagnostician:

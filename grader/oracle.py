@@ -174,15 +174,20 @@ class ReferenceOracle:
         remembered = (case.key, dtype)
         if mode == "plain" and remembered in self._answers:
             return self._answers[remembered]
-        worker = self._started()
         framework = self.exercise.spec.framework
-        record: list[tuple[str, Value]] = []
-        reply = worker.request(
-            {"op": "call", "id": 0, "mode": mode, **(options or {})},
-            {"args": cases.arguments(case, framework, dtype), **(values or {})},
-            limits=REFERENCE_LIMITS,
-            answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
-        )
+        for _ in range(2):
+            # A worker may be ended from outside, by the system when memory is short for one: the second death is the reference's.
+            worker = self._started()
+            record: list[tuple[str, Value]] = []
+            reply = worker.request(
+                {"op": "call", "id": 0, "mode": mode, **(options or {})},
+                {"args": cases.arguments(case, framework, dtype), **(values or {})},
+                limits=REFERENCE_LIMITS,
+                answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
+            )
+            if not isinstance(reply, Fault) or reply.kind not in ("exited", "signal"):
+                break
+            self._worker = None
         if isinstance(reply, Fault):
             self._worker = None
             raise GraderFault(

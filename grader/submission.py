@@ -175,8 +175,9 @@ class Student:
         options: dict[str, Any] | None = None,
         layout: str | None = None,
         values: dict[str, Value] | None = None,
+        limits: Limits | None = None,
     ) -> Outcome:
-        """Call the submission's function once. Never raises for anything that the submission does."""
+        """Call the submission's function once, within ``limits`` or its own. Never raises for anything the submission does."""
         if self.stopped is not None:
             return Outcome("not_run", detail=self.stopped)
         failed = self.load()
@@ -189,7 +190,7 @@ class Student:
         reply = worker.request(
             {"op": "call", "id": 0, "mode": mode, **(options or {})},
             {"args": cases.arguments(case, framework, dtype, layout), **(values or {})},
-            limits=self._limits,
+            limits=limits or self._limits,
             answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
         )
         self._collect(worker)
@@ -230,6 +231,14 @@ class Student:
             seconds=seconds,
             extra=extra,
         )
+
+    def again_with(self, seconds: float) -> Limits | None:
+        """Limits of ``seconds`` for a call that ran into narrower ones, which is then forgotten; None if they are no wider."""
+        if seconds <= self._limits.cpu_seconds:
+            return None
+        self._timeouts -= 1
+        self.stopped = None
+        return replace(self._limits, cpu_seconds=seconds, wall_seconds=Limits.of(seconds).wall_seconds)
 
     def _drop_worker(self) -> None:
         if self._worker is not None:

@@ -176,7 +176,7 @@ def examine(
         return look, rulings
     tally = _Tally()
     judged = bench.judged()
-    if wanted is None:
+    if every_call:
         for case, dtype in bench.plan.select(None):
             outcome = trial.outcome(case, dtype)
             tally.add(trial, case, dtype, outcome, counts=(case.key, dtype) in judged)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from grader.errors import AuthorError, GraderFault, TensorgradeError, UsageError
+from grader.errors import AuthorError, GraderFault, TensorgradeError, UsageError, crash_file
 from grader.spec.library import Library, find_library
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -152,13 +151,6 @@ def run(command: click.Command, name: str) -> None:
     except Exception as error:
         code = _say(f"the grader failed: {type(error).__name__}: {error}", f"send the maintainers {crash_file()}", 3)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def crash_file() -> str:
-    """Write the current exception's traceback to a file for the maintainers and return its name."""
-    with tempfile.NamedTemporaryFile("w", prefix="tensorgrade-", suffix=".txt", delete=False, encoding="utf-8") as file:
-        traceback.print_exc(file=file)
-    return file.name
 
 
 def _say(message: str, next_step: str, code: int) -> int:

@@ -80,7 +80,7 @@ def grade_one(
     options: dict[str, Any],
 ) -> int:
     """Grade one submission, print or write the report, and return the exit code."""
-    from grader.grade import Options, grade
+    from grader.grade import Options, fresh_seed, grade
     from grader.lockdown import Lockdown
     from grader.reports import report_json, terminal
     from grader.submission import read_submission
@@ -91,23 +91,23 @@ def grade_one(
     if path.is_dir():
         raise UsageError(f"{path} is a folder", f"grade {exercise.name} FILE")
     lockdown = Lockdown(options["isolation"])
-    runner = start_runner(exercise, zygote, options)
-    try:
-        report = grade(
-            exercise,
-            read_submission(path),
-            runner,
-            Options(
-                seed=options["seed"],
-                cases=options["cases"],
-                case=options["case"],
-                time_limit=options["time_limit"],
-                memory_limit=options["memory_limit"],
-            ),
-            lockdown=lockdown,
-        )
-    finally:
-        runner.close()
+    handed_in = read_submission(path)
+    asked = Options(
+        seed=fresh_seed() if options["seed"] is None else options["seed"],
+        cases=options["cases"],
+        case=options["case"],
+        time_limit=options["time_limit"],
+        memory_limit=options["memory_limit"],
+    )
+    for last in (False, True):
+        runner = start_runner(exercise, None if last else zygote, options)
+        try:
+            report = grade(exercise, handed_in, runner, asked, lockdown=lockdown)
+            # The process that starts workers may be ended from outside; asking once more is honest, twice is not.
+            if report.status == "graded" or last or not runner.died:
+                break
+        finally:
+            runner.close()
     if report.passed and options["case"] is None:
         progress.remember_pass(exercise.name)
     if options["json_path"] is not None:
@@ -132,11 +132,9 @@ def exit_code(report: Report) -> int:
 
 
 def find_submission(exercise: Exercise) -> Path:
-    """``./EXERCISE.py``, then ``./EXERCISE.ipynb``, then the stub."""
-    for path in (Path(f"{exercise.name}.py"), Path(f"{exercise.name}.ipynb")):
-        if path.exists():
-            return path
-    return exercise.stub
+    """``./EXERCISE.py``, then the stub."""
+    path = Path(f"{exercise.name}.py")
+    return path if path.exists() else exercise.stub
 
 
 def after(report: Report, exercise: Exercise, library: Library, console: Any) -> None:

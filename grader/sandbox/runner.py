@@ -87,6 +87,8 @@ class Runner(Protocol):
     # The namespaces that workers live in.
     entered: tuple[str, ...]
 
+    @property
+    def died(self) -> bool: ...
     def wait_ready(self) -> None: ...
     def spawn(self, policy: dict[str, Any] | None) -> Worker: ...
     def close(self) -> None: ...
@@ -423,6 +425,11 @@ class ForkRunner:
             pidfd, pid = self._spawned.pop(number)
         return Worker(_Forked(self, number, pidfd, outer_pid(pidfd, pid)), *ours)
 
+    @property
+    def died(self) -> bool:
+        """Whether the zygote ended by itself."""
+        return self._process.poll() is not None
+
     def close(self) -> None:
         """End the zygote and, with it, whatever it started."""
         self._control.close()
@@ -480,6 +487,10 @@ class ExecRunner:
         self.import_seconds = 0.0
         self.entered: tuple[str, ...] = ()
         self._framework = framework
+
+    @property
+    def died(self) -> bool:
+        return False
 
     def wait_ready(self) -> None:
         return None

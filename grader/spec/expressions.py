@@ -7,6 +7,7 @@ and nothing else. There are no attributes, no keyword arguments and no calls of 
 from __future__ import annotations
 
 import ast
+import difflib
 import operator
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import lru_cache
@@ -89,7 +90,14 @@ DRAWING = ("normal", "uniform", "integers", "permutation")
 
 
 class ExpressionError(ValueError):
-    """An expression that is not of the language, or whose evaluation failed."""
+    """An expression that is not of the language, or whose evaluation failed.
+
+    ``offset`` counts the characters of the text before the place of the fault; None where no place can be told.
+    """
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 @lru_cache(maxsize=4096)
@@ -100,8 +108,8 @@ def parse(text: str) -> ast.expr:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ExpressionError(f"not an expression: {getattr(error, 'msg', error)}") from None
-    _check(tree)
+        raise _unreadable("an expression", text, error) from None
+    _check(tree, text)
     return tree
 
 
@@ -113,7 +121,7 @@ def parse_assignment(text: str) -> tuple[ast.expr, ast.expr]:
     try:
         statements = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ExpressionError(f"not an assignment: {getattr(error, 'msg', error)}") from None
+        raise _unreadable("an assignment", text, error) from None
     if len(statements) != 1 or not isinstance(statements[0], ast.Assign) or len(statements[0].targets) != 1:
         raise ExpressionError("not one assignment such as `x[:, 0] = 0`")
     target, value = statements[0].targets[0], statements[0].value
@@ -121,20 +129,44 @@ def parse_assignment(text: str) -> tuple[ast.expr, ast.expr]:
     if isinstance(inner, ast.Subscript):
         inner = inner.value
     if not isinstance(inner, ast.Name):
-        raise ExpressionError("only a name, or a part of one, can be assigned to")
-    _check(target)
-    _check(value)
+        raise ExpressionError("only a name, or a part of one, can be assigned to", offset_of(target, text))
+    _check(target, text)
+    _check(value, text)
     return target, value
+
+
+def _unreadable(what: str, text: str, error: BaseException) -> ExpressionError:
+    """An error for a text that is no Python, in words and with a place that do not depend on Python's version."""
+    message = f"not {what}"
+    offset = None
+    if isinstance(error, SyntaxError) and error.offset is not None and error.lineno == 1:
+        lead = len(text) - len(text.lstrip())
+        offset = lead + min(error.offset - 1, len(text.strip()))
+        message += f": Python's grammar stops at `{text[offset:]}`" if text[offset:].strip() else ": it ends too early"
+    return ExpressionError(message, offset)
+
+
+def offset_of(node: ast.expr, text: str) -> int | None:
+    """How many characters of ``text`` stand before ``node``; None beyond the first line."""
+    if node.lineno != 1:
+        return None
+    lead = len(text) - len(text.lstrip())
+    return lead + len(text.strip().encode()[: node.col_offset].decode("utf-8", "replace"))
+
+
+def variables(tree: ast.expr) -> list[ast.Name]:
+    """The nodes of an expression that name a variable: every name that is no function and no constant."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and id(node) not in called and node.id not in CONSTANTS
+    ]
 
 
 def names(tree: ast.expr) -> set[str]:
     """The variables of an expression: every name that is no function and no constant."""
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and id(node) not in called and node.id not in CONSTANTS
-    }
+    return {node.id for node in variables(tree)}
 
 
 def evaluate(text: str, scope: Mapping[str, Any], draws: Draws | None = None) -> Any:
@@ -166,9 +198,14 @@ def assign(text: str, scope: MutableMapping[str, Any], draws: Draws | None = Non
 def integer(text: str | int, scope: Mapping[str, Any]) -> int:
     """The value of an expression that must be a whole number."""
     value = text if isinstance(text, int) else evaluate(text, scope)
-    if isinstance(value, bool) or value != int(value):
+    try:
+        whole = int(value)
+        fits = not isinstance(value, str | bool) and bool(value == whole)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
         raise ExpressionError(f"`{text}` is {value}, not a whole number")
-    return int(value)
+    return whole
 
 
 def _guarded(tree: ast.expr, scope: Mapping[str, Any], draws: Draws | None, text: str) -> Any:
@@ -188,17 +225,32 @@ _ALLOWED = (
 )  # fmt: skip
 
 
-def _check(tree: ast.expr) -> None:
+def _check(tree: ast.expr, text: str) -> None:
+    """Refuse, with its place, the first part of a tree that the language does not have."""
     for node in ast.walk(tree):
-        if not isinstance(node, _ALLOWED):
-            raise ExpressionError(f"{type(node).__name__.lower()} is not part of the expression language")
-        if isinstance(node, ast.Constant) and not isinstance(node.value, int | float | str | None | type(...)):
-            raise ExpressionError("only numbers, True, False, None and strings can be written")
-        if isinstance(node, ast.Call):
-            known = isinstance(node.func, ast.Name) and (node.func.id in FUNCTIONS or node.func.id in DRAWING)
-            if not known or node.keywords:
-                called = node.func.id if isinstance(node.func, ast.Name) else "this"
-                raise ExpressionError(f"{called}() is not a function of the expression language")
+        complaint = _complaint(node)
+        if complaint is not None:
+            raise ExpressionError(complaint, offset_of(node, text) if isinstance(node, ast.expr) else None)
+
+
+def _complaint(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Constant) and not isinstance(node.value, int | float | str | None | type(...)):
+        return "only numbers, True, False, None and strings can be written"
+    if isinstance(node, ast.Call):
+        known = [*FUNCTIONS, *DRAWING]
+        if not isinstance(node.func, ast.Name):
+            return "methods are not part of the expression language"
+        if node.func.id not in known:
+            close = difflib.get_close_matches(node.func.id, known, n=1, cutoff=0.6)
+            meant = f" (did you mean `{close[0]}`?)" if close else ""
+            return f"{node.func.id}() is not a function of the expression language{meant}"
+        if node.keywords:
+            return f"{node.func.id}() takes its arguments by position only"
+    if not isinstance(node, _ALLOWED) and not isinstance(node, ast.keyword):
+        words = {"Attribute": "a dot", "List": "a list in brackets", "ListComp": "a comprehension", "Lambda": "lambda"}
+        kind = type(node).__name__
+        return f"{words.get(kind, kind.lower())} is not part of the expression language"
+    return None
 
 
 def _evaluate(tree: ast.expr, scope: Mapping[str, Any], draws: Draws | None) -> Any:
