@@ -1,45 +1,149 @@
 """From a ruling to the words a student reads: one claim, the smallest call, got and expected, where, and what next.
 
 Facts only: what is said here was measured on the case shown. Nothing is guessed, and no internals of the grader appear.
+A check whose ``reveal`` is ``summary`` or ``verdict`` is put into words by other functions than one that shows values,
+so that there is nothing to take out afterwards.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from grader import compare, locate
-from grader.cases import Case, Drawn
-from grader.model import Explanation, Mismatch, Outcome, Question, Ruling
-from grader.sandbox.protocol import Array, Value
+from grader import compare, locate, numerals
+from grader.cases import Case, Drawn, arrays
+from grader.model import CheckResult, Explanation, Grid, Mismatch, Outcome, Question, Ruling
+from grader.sandbox.protocol import Array, Function, Opaque, Value, cast
+from grader.spec import schema
 from grader.spec.exercise import Exercise
 from grader.submission import inert
 
-MAX_SHOWN = 24
-MAX_DIFFERING = 6
-DIGITS = 5
+MAX_CALL = 110
+MAX_LITERAL = 6
+MAX_TEXT = 300
+MAX_MESSAGE = 200
+GOT, EXPECTED = "you returned", "expected"
+MOVED, STILL, OPEN = "●", "·", "?"
+
+PARTIAL = ("the row of the largest difference", "the first such row")
+
+Block = tuple[str, str]
+
+# What a check with `reveal: verdict` says: the cause alone, nothing that depends on a case.
+BARE = {
+    None: "Values differ from the reference.",
+    "nan": "The result contains nan where it should not, or none where it should.",
+    "inf": "The result contains infinite values where it should not, or none where it should.",
+    "shape": "The result has the wrong shape.",
+    "dtype": "The result has the wrong dtype.",
+    "type": "The result has the wrong type.",
+    "structure": "The result has the wrong parts.",
+    "unsupported_result": "The result is nothing that can be graded.",
+    "output_too_large": "The result is far larger than the expected one and was not read.",
+    "inputs_changed": "Your function changed one of its arguments.",
+    "not_repeatable": "The same inputs gave another result when they came again.",
+    "leak": "Some outputs change with an input that they must not depend on.",
+    "not_read": "Some outputs do not change with an input that they depend on.",
+    "not_ignored": "The result changes with an input that should be ignored.",
+    "gradient_cut": "The result is not connected to the inputs: no gradient can flow back.",
+    "gradient_missing": "No gradient reaches some of the inputs.",
+    "gradient_wrong": "Some gradients differ from the reference's.",
+    "gradient_not_zero": "A gradient that should be exactly zero is not.",
+    "device": "The computation does not stay on the device of the inputs.",
+    "precision": "The arithmetic inside a float64 call is narrower than float64.",
+    "strided": "The result is wrong when the inputs are not contiguous in memory.",
+    "calls": "The function handed in is not called as it should be.",
+    "peak_memory": "The call holds more memory at once than it may.",
+    "does_not_fall": "The value does not fall from step to step.",
+    "time_limit": "A call did not finish within its time limit.",
+    "memory_limit": "A call used more memory than it may.",
+    "memory": "A call used more memory than it may.",
+    "forbidden_operation": "Your code tried something that is not allowed while it is graded.",
+    "exited": "Your code ended the program instead of returning a result.",
+    "signal": "The process that ran your function was ended before it returned.",
+    "garbled_reply": "Your function returned nothing that could be read.",
+    "import_error": "An import failed.",
+}
+# Claims of checks that count or show what was measured; with `reveal: summary` the bare sentence stands instead.
+COUNTING = ("calls", "does_not_fall", "structure")
+# Causes that are shown in full only where no value is wrong.
+BESIDE_VALUES = (
+    "inputs_changed", "not_repeatable", "not_ignored", "gradient_cut", "gradient_missing", "gradient_wrong",
+    "gradient_not_zero", "device", "precision", "strided", "calls", "peak_memory", "does_not_fall", "forbidden_call",
+    "missing_call",
+)  # fmt: skip
 
 
-def explain(exercise: Exercise, question: Question, ruling: Ruling, rerun: str) -> Explanation:
-    """The explanation of a failing ruling, redacted as the question's ``reveal`` demands."""
-    explanation = _explain(exercise, question, ruling)
+def explain(exercise: Exercise, question: Question, ruling: Ruling, rerun: str | None) -> Explanation:
+    """The explanation of a failing ruling, as much of it as the question's ``reveal`` allows.
+
+    ``rerun`` is the command that replays the case; None where its token is to stay hidden.
+    """
+    outcome = ruling.outcome
+    if ruling.verdict == "skipped":
+        return Explanation(claim=skipped_claim(ruling))
+    if outcome is not None and outcome.extra.get("loading"):
+        # Nothing of any case was there yet.
+        return loading(exercise, outcome)
     if question.reveal == "verdict":
-        return Explanation(claim=explanation.claim, help=question.help)
+        return _verdict_only(exercise, question, ruling)
+    rerun = rerun if ruling.case is not None else None
     if question.reveal == "summary":
-        return Explanation(
-            claim=explanation.claim, call=explanation.call, where=explanation.where, help=explanation.help, rerun=rerun
-        )
-    return Explanation(**{**vars(explanation), "rerun": rerun if ruling.case is not None else None})
+        return _summary(exercise, question, ruling, rerun or None)
+    explanation = _explain(exercise, question, ruling)
+    return Explanation(**{**vars(explanation), "rerun": rerun or None})
+
+
+def leading(checks: Sequence[CheckResult]) -> CheckResult | None:
+    """The failing check to show in full: a picture of what depends on what, then the shortest wrong result to read.
+
+    Among wrong results, one that most checks have in common. An advisory check only where nothing that counts fails.
+    """
+    failing = [check for check in checks if check.explanation is not None and check.verdict not in ("pass", "skipped")]
+    failing = [check for check in failing if not check.advisory] or failing
+    common = Counter(likeness(check) for check in failing)
+
+    def rank(check: CheckResult) -> tuple[int, int, bool, int]:
+        explanation = check.explanation
+        assert explanation is not None
+        kind = 0 if explanation.grid is not None else 2 if check.cause in BESIDE_VALUES else 1
+        cut = any(text.startswith(PARTIAL) for label, text in explanation.blocks if not label)
+        # In steps, so that of two about equally long the first is taken.
+        length = (sum(len(text) for _, text in explanation.blocks) + len(explanation.call)) // 150
+        return kind, -common[likeness(check)], cut, length
+
+    return min(failing, key=rank, default=None)
+
+
+def likeness(check: CheckResult) -> tuple[str, ...]:
+    """What makes checks alike for a reader: the verdict, and the same claim but for its numbers."""
+    if check.verdict == "pass":
+        return ("pass",)
+    if check.verdict == "skipped":
+        return ("skipped", str(check.cause), str(check.advisory))
+    claim = check.explanation.claim if check.explanation is not None else check.message
+    return (check.verdict, str(check.cause), str(check.advisory), re.sub(r"\d+", "#", claim))
+
+
+def worth_shrinking(rulings: Sequence[tuple[Question, Ruling]]) -> int | None:
+    """Which ruling to look for a smaller case for: the first wrong result on a drawn case."""
+    for index, (question, ruling) in enumerate(rulings):
+        drawn = ruling.case is not None and ruling.case.group != "examples"
+        if question.check.kind == "values" and ruling.verdict in ("fail", "error") and drawn:
+            return index
+    return None
 
 
 def _explain(exercise: Exercise, question: Question, ruling: Ruling) -> Explanation:
-    call = call_text(exercise, ruling.case, ruling.dtype) if ruling.case is not None else ""
+    call = call_text(exercise, ruling.case, ruling.dtype, question.title) if ruling.case is not None else ""
     outcome = ruling.outcome
-    if ruling.verdict == "skipped":
-        return Explanation(claim=skipped_claim(ruling), help=None)
-    if outcome is not None and outcome.extra.get("loading"):
-        return loading(exercise, outcome)
     if outcome is not None and not outcome.returned:
         return _no_result(exercise, question, ruling, outcome, call)
     if ruling.cause == "inputs_changed":
@@ -49,16 +153,47 @@ def _explain(exercise: Exercise, question: Question, ruling: Ruling) -> Explanat
     if "claim" in ruling.facts:
         return _stated(question, ruling, call)
     if ruling.mismatch is not None:
-        return _wrong_result(question, ruling, ruling.mismatch, call)
+        return _wrong_result(exercise, question, ruling, ruling.mismatch, call)
     return Explanation(claim="The check failed.", call=call, help=question.help)
+
+
+def _summary(exercise: Exercise, question: Question, ruling: Ruling, rerun: str | None) -> Explanation:
+    """The claim, the call and where it goes wrong; no value, and nothing from which one could be worked out."""
+    full = _explain(exercise, question, ruling)
+    claim = BARE[ruling.cause] if ruling.cause in COUNTING else full.claim
+    where: tuple[str, ...] = ()
+    if ruling.mismatch is not None and ruling.case is not None:
+        where = locate.places(ruling.mismatch, ruling.case.dims, values=False)
+        where = where or _on_larger(ruling, ruling.mismatch, values=False)
+    blocks = tuple(block for block in full.blocks if block[0] == "where")
+    return Explanation(claim=claim, call=full.call, blocks=blocks, where=where, help=full.help, rerun=rerun)
+
+
+def _verdict_only(exercise: Exercise, question: Question, ruling: Ruling) -> Explanation:
+    """One sentence per cause. Not even the text of an exception is shown: a submission writes it, and could write inputs."""
+    error = ruling.outcome.error if ruling.outcome is not None else None
+    if ruling.cause in ("forbidden_call", "missing_call"):
+        claim = str(ruling.facts["claim"])
+    elif ruling.cause in BARE:
+        claim = BARE[ruling.cause]
+    elif error is not None and error.type == "NotImplementedError":
+        claim = f"`{exercise.function}` is not written yet."
+    elif error is not None:
+        known = error.type if isinstance(getattr(builtins, error.type, None), type) else "an exception"
+        claim = f"Your function raised {known}."
+    else:
+        claim = "The check failed."
+    return Explanation(claim=claim, help=question.help)
 
 
 def _stated(question: Question, ruling: Ruling, call: str) -> Explanation:
     """A relation or a condition: the check made the claim, with what it measured."""
     facts = ruling.facts
-    blocks = tuple(facts.get("blocks", ()))
+    blocks: tuple[Block, ...] = tuple(
+        (label, text.replace("    ", "\n    ", 1) if label == "where" else text) for label, text in facts.get("blocks", ())
+    )
     if ruling.mismatch is not None:
-        blocks += _got_and_expected(ruling.mismatch, facts.get("labels", ("you returned", "expected")))
+        blocks += _got_and_expected(ruling.mismatch, facts.get("labels", (GOT, EXPECTED)))
     note = "the result on the inputs as they are is right." if facts.get("values_right") else None
     return Explanation(
         str(facts["claim"]), call, blocks, grid=ruling.grid, help=question.help or facts.get("help"), note=note
@@ -73,132 +208,349 @@ def skipped_claim(ruling: Ruling) -> str:
     if ruling.cause == "nothing_returned":
         return "Not run: no call returned a result."
     if ruling.neutral:
-        return (
-            f"Not decided: {ruling.facts.get('why', 'it could not be measured here')}. It does not count against you."
-        )
+        return f"Not decided: {ruling.facts.get('why', 'it could not be measured here')}. It does not count against you."
     return f"Not run: {ruling.facts.get('why', 'something before it failed')}."
 
 
-def call_text(exercise: Exercise, case: Case, dtype: str) -> str:
-    """The call as a student would recognise it: the dims, or the arguments where there are no dims."""
-    if case.dims:
-        shown = ", ".join(f"{name}={size}" for name, size in case.dims.items())
-    else:
-        shown = ", ".join(f"{name}={_argument(value)}" for name, value in case.arguments.items())
-    suffix = f" in {dtype}" if exercise.spec.framework != "python" and dtype != "float64" else ""
-    title = "" if case.name == "random" else f"    ({case.title})"
-    return f"{exercise.function}({shown}){suffix}{title}"
+# --- the call ---------------------------------------------------------------------------------------------------------
 
 
-def _argument(value: Any) -> str:
+def call_text(exercise: Exercise, case: Case, dtype: str, known: str = "") -> str:
+    """The call as a student would recognise it: small arguments as they are, arrays by shape, or the sizes where that is long.
+
+    ``known`` is the title under which it is shown; a case of that name is not named again.
+    """
+    given = [_argument(name, value) for name, value in case.arguments.items()]
+    text = f"{exercise.function}({', '.join(given)})"
+    if len(text) > MAX_CALL and case.dims:
+        text = f"{exercise.function}({', '.join(_sizes(exercise, case))})"
+    elif len(text) > MAX_CALL:
+        shown = [word for at, word in enumerate(given) if sum(map(len, given[: at + 1])) <= MAX_CALL - 30]
+        text = f"{exercise.function}({', '.join(shown)}, … {len(given) - len(shown)} more)"
+    if exercise.spec.framework != "python" and dtype != "float64":
+        text += f" in {dtype}"
+    named = case.name == "random" or not case.title or case.title in known
+    return text if named else f"{text}   (case: {case.title})"
+
+
+def _argument(name: str, value: Any) -> str:
+    if isinstance(value, Function):
+        return name
     if isinstance(value, Drawn):
-        return f"<{'x'.join(map(str, value.values.shape)) or '0-d'}>"
+        literal = _literal(value.values) if value.values.size <= MAX_LITERAL else None
+        return f"{name}={literal}" if literal is not None else f"{name} of shape {value.values.shape}"
     if isinstance(value, list | dict):
-        return f"<{type(value).__name__} of {len(value)}>"
-    return repr(value)
+        items = list(value.values()) if isinstance(value, dict) else value
+        word = "dict" if isinstance(value, dict) else "list"
+        if not any(isinstance(item, Drawn | list | dict) for item in items):
+            text = repr(value)
+            return f"{name}={text}" if len(text) <= 60 else f"{name}, a {word} of {len(items)}"
+        if isinstance(value, list) and len(value) <= 4:
+            return f"{name}=[{', '.join(_item(item) for item in value)}]"
+        return f"{name}, a {word} of {len(items)}"
+    return f"{name}={numerals.exact(value) or f'{value:.6g}' if type(value) is float else repr(value)}"
+
+
+def _item(item: Any) -> str:
+    if isinstance(item, Drawn):
+        return f"shape {item.values.shape}"
+    return f"a {type(item).__name__} of {len(item)}" if isinstance(item, list | dict) else repr(item)
+
+
+def _literal(values: np.ndarray) -> str | None:
+    """An array as it would be typed; None when a number of it needs more than a few digits."""
+    if values.size == 0:
+        return None
+    if values.dtype.kind != "f":
+        return str(values.tolist())
+    texts = [numerals.exact(float(value)) for value in values.reshape(-1)]
+    if any(text is None for text in texts):
+        return None
+    found = iter(texts)
+    return re.sub(r"\n\s*", " ", numerals.whole(values, lambda _: str(next(found))))
+
+
+def _sizes(exercise: Exercise, case: Case) -> Iterator[str]:
+    """Sizes that shape an argument, under the names of the statement, and the arguments that are plain numbers."""
+    used: set[str] = set()
+    for name, entry in exercise.spec.inputs.items():
+        if name in case.arguments and not isinstance(entry, schema.ScalarInput):
+            used |= set(re.findall(r"[A-Za-z_]\w*", str(entry.model_dump(exclude={"about", "type", "kind"}))))
+    shown = {name: size for name, size in case.dims.items() if name in used}
+    yield from (f"{name}={size}" for name, size in (shown or case.dims).items())
+    for name, value in case.arguments.items():
+        if not isinstance(value, Drawn | list | dict | Function) and name not in shown:
+            yield _argument(name, value)
 
 
 # --- results that are wrong -----------------------------------------------------------------------------------------
 
 
-def _wrong_result(question: Question, ruling: Ruling, mismatch: Mismatch, call: str) -> Explanation:
-    what = f"`{mismatch.path}`" if mismatch.path else "The result"
-    got, wanted = compare.describe(mismatch.actual), compare.describe(mismatch.expected)
-    blocks: tuple[tuple[str, str], ...] = ()
-    where: tuple[str, ...] = ()
-    if mismatch.kind == "unsupported":
-        claim = f"{what} is {got}, which cannot be graded."
-        blocks = (("why", str(mismatch.note)), ("expected", wanted))
-    elif mismatch.kind == "type":
-        claim = f"{what} is {got}; expected {mismatch.note or wanted}."
-        if mismatch.actual is None:
-            claim = f"Your function returned None; expected {mismatch.note or wanted}."
-            blocks = (("note", "a function without a `return` statement returns None"),)
-    elif mismatch.kind == "structure":
-        claim = f"{what} has {mismatch.note}." if mismatch.note[:1].isdigit() else f"{what}: {mismatch.note}."
-    elif mismatch.kind == "shape":
-        claim = f"{what} has the wrong shape."
-        blocks = (("you returned", _shape(mismatch.actual)), ("expected", _shape(mismatch.expected, mismatch.axes)))
-    elif mismatch.kind == "dtype":
-        claim = f"{what} has dtype {getattr(mismatch.actual, 'dtype', '?')}; expected {mismatch.note}."
-        blocks = (("note", f"the float inputs of this call are {ruling.dtype}"),)
-    elif mismatch.kind in ("nan", "inf"):
-        word = {"nan": "nan", "inf": "infinite"}[mismatch.kind]
-        claim = (
-            f"{what} should be {word} in places where it is not."
-            if mismatch.note
-            else f"{what} contains {'nan' if word == 'nan' else 'infinite'} values."
-        )
-        blocks = _got_and_expected(mismatch)
-        where = locate.places(mismatch)
-    else:
-        claim = (
-            "Values differ from the reference."
-            if not mismatch.path
-            else f"Values of `{mismatch.path}` differ from the reference."
-        )
-        blocks = _got_and_expected(mismatch)
-        where = locate.places(mismatch)
-    return Explanation(claim=claim, call=call, blocks=blocks, where=where, help=question.help)
+def _wrong_result(
+    exercise: Exercise, question: Question, ruling: Ruling, mismatch: Mismatch, call: str
+) -> Explanation:
+    what = _what(mismatch.path)
+    blocks: tuple[Block, ...] = ()
+    note: str | None = None
+    dims = ruling.case.dims if ruling.case is not None else {}
+    where = locate.places(mismatch, dims) or _on_larger(ruling, mismatch, values=True)
+    match mismatch.kind:
+        case "unsupported":
+            claim = f"{what} is {_kind(mismatch.actual)}, which cannot be graded: {mismatch.note}."
+            blocks = ((EXPECTED, compare.describe(mismatch.expected)),)
+        case "type" if mismatch.actual is None and not mismatch.path:
+            claim = f"Your function returned None; expected {mismatch.note or _kind(mismatch.expected)}."
+            blocks = ((EXPECTED, _summary_of(mismatch.expected)),)
+            note = "a function that ends without `return` returns None."
+        case "type":
+            claim = f"{what} is {_kind(mismatch.actual)}; expected {mismatch.note or _kind(mismatch.expected)}."
+            blocks = (
+                (GOT, _summary_of(mismatch.actual)),
+                (EXPECTED, _summary_of(mismatch.expected)),
+            )
+        case "structure":
+            claim = f"{what}: {mismatch.note}."
+            if isinstance(mismatch.actual, list | tuple) and isinstance(mismatch.expected, list | tuple):
+                claim = f"{what} has {_items(len(mismatch.actual))}; expected {len(mismatch.expected)}."
+            blocks = ((GOT, _summary_of(mismatch.actual)), (EXPECTED, _summary_of(mismatch.expected)))
+            where = _common_start(mismatch.actual, mismatch.expected)
+        case "shape":
+            claim = f"{what} has the wrong shape."
+            blocks = ((GOT, _shape(mismatch.actual)), (EXPECTED, _shape(mismatch.expected, mismatch.axes)))
+        case "dtype":
+            claim = f"{what} has dtype {getattr(mismatch.actual, 'dtype', '?')}; expected {mismatch.note}."
+            if mismatch.note == ruling.dtype and any(drawn.dtype == "floats" for _, drawn in arrays(ruling.case)):
+                note = f"the floating-point inputs of this call are {ruling.dtype}."
+        case "nan" | "inf":
+            word = _nonfinite_word(mismatch)
+            if mismatch.note:
+                claim = f"{what} should be {word} in places where it is not."
+            elif word == "nan":
+                claim = f"{what} contains nan values."
+            else:
+                claim = f"{what} is {word} in places where it should not be."
+            blocks = _got_and_expected(mismatch)
+        case _:
+            claim, blocks = _wrong_values(ruling, mismatch)
+            where = (*where, *_only_in(exercise, question, ruling))[: locate.MOST]
+    return Explanation(claim=claim, call=call, blocks=blocks, where=where, help=question.help, note=note)
+
+
+def _on_larger(ruling: Ruling, mismatch: Mismatch, values: bool) -> tuple[str, ...]:
+    """What shows only on the case before it was made smaller, said of that case."""
+    case, larger = ruling.facts.get("larger", (None, None))
+    if larger is None or larger is mismatch or larger.kind != mismatch.kind or larger.path != mismatch.path:
+        return ()
+    numbers = compare.numbers(larger.actual)
+    if numbers is None:
+        return ()
+    shape = f"a result of shape {tuple(numbers.shape)}"
+    found = locate.places(larger, case.dims, values)
+    return (f"on {shape}: {'; '.join(found)}",) if found else ()
+
+
+def _wrong_values(ruling: Ruling, mismatch: Mismatch) -> tuple[str, tuple[Block, ...]]:
+    whole = ruling.outcome.value if ruling.outcome is not None else None
+    found = compare.numbers(mismatch.actual)
+    single = found is None or found.ndim == 0
+    if mismatch.path.startswith("[") and single and isinstance(whole, list | tuple | dict) and not isinstance(mismatch.actual, Array):
+        # A Python result: the whole of it helps to find the place.
+        a, b = mismatch.actual, mismatch.expected
+        if mismatch.worst_difference > 0 and isinstance(a, int | float) and isinstance(b, int | float):
+            pair = np.array(float(a)), np.array(float(b))
+            write = numerals.formatter(pair, mismatch.worst_difference)
+            got, wanted = write(pair[0]), write(pair[1])
+        else:
+            got, wanted = _python_text(a), _python_text(b)
+        blocks = ((GOT, _python_text(whole)), (f"at {mismatch.path}", got), (EXPECTED, wanted), *_off_by(mismatch))
+        return f"The result differs from the reference's at {mismatch.path}.", blocks
+    if single and not mismatch.path:
+        return "The result differs from the reference's.", _got_and_expected(mismatch)
+    if not mismatch.path:
+        return "Values differ from the reference.", _got_and_expected(mismatch)
+    return f"Values of {_what(mismatch.path)} differ from the reference.", _got_and_expected(mismatch)
+
+
+def _what(path: str) -> str:
+    return "The result" if not path else f"`result{path}`" if path.startswith("[") else f"`{path}`"
+
+
+def _kind(value: Value) -> str:
+    """What a value is, without its size."""
+    if value is None:
+        return "None"
+    if isinstance(value, Array):
+        return {"tensor": "a torch.Tensor", "ndarray": "a numpy.ndarray"}.get(value.family, f"a NumPy {value.dtype}")
+    if isinstance(value, list | tuple | dict | Opaque):
+        return f"a {inert(value.type_name) if isinstance(value, Opaque) else type(value).__name__}"
+    return compare.describe(value)
+
+
+def _summary_of(value: Value) -> str:
+    """A value in one line: Python values as they are where that is short, arrays by shape and dtype."""
+    if value is None or isinstance(value, Array | Opaque | Function):
+        return compare.describe(value)
+    if isinstance(value, list | tuple | dict) and _holds_arrays(value):
+        return compare.describe(value)
+    return _python_text(value)
+
+
+def _holds_arrays(value: Value) -> bool:
+    items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return any(isinstance(item, Array | Opaque) or _holds_arrays(item) for item in items)
+
+
+def _common_start(mine: Value, theirs: Value) -> tuple[str, ...]:
+    """How much of a list of another length is right so far."""
+    if not (isinstance(mine, list | tuple) and isinstance(theirs, list | tuple)) or _holds_arrays([mine, theirs]):
+        return ()
+    same = 0
+    while same < min(len(mine), len(theirs)) and _plain(mine[same]) == _plain(theirs[same]):
+        same += 1
+    shorter = min(len(mine), len(theirs))
+    if same == 0:
+        return ()
+    if same == shorter and len(mine) < len(theirs):
+        return (f"what is there is right, but {_items(len(theirs) - same)} more should follow",)
+    if same == shorter:
+        return (f"the first {_items(same)} are right, but nothing should follow" if same > 1
+                else "the first item is right, but nothing should follow",)  # fmt: skip
+    return (f"right up to index {same - 1}, wrong from index {same}",)
+
+
+def _only_in(exercise: Exercise, question: Question, ruling: Ruling) -> tuple[str, ...]:
+    """The dtype that alone is wrong, where the same calls were made in float64 and were right."""
+    case = ruling.case
+    if question.dtypes is not None or not ruling.failing or case is None:
+        return ()
+    edge = exercise.spec.cases.edge.get(case.name)
+    made = (edge.dtypes if edge is not None else None) or exercise.spec.dtypes
+    wrong = {dtype for _, dtype in ruling.failing}
+    if "float64" in made and "float64" not in wrong and made.index("float64") < made.index(ruling.dtype):
+        return (f"wrong only in {' and '.join(sorted(wrong))}: in float64 the same calls are right",)
+    return ()
 
 
 def _shape(value: Value, axes: tuple[str, ...] = ()) -> str:
     shape = value.shape if isinstance(value, Array) else ()
     if axes and len(axes) == len(shape):
-        return f"{tuple(shape)}    ({', '.join(axes)})"
+        return f"{tuple(shape)}   {', '.join(axes)}"
+    if not isinstance(value, Array):
+        return compare.describe(value)
     return str(tuple(shape))
 
 
-def _got_and_expected(
-    mismatch: Mismatch, labels: tuple[str, str] = ("you returned", "expected")
-) -> tuple[tuple[str, str], ...]:
+def _got_and_expected(mismatch: Mismatch, labels: tuple[str, str] = (GOT, EXPECTED)) -> tuple[Block, ...]:
+    """Two results beside each other, whole where they are small and in the row of the largest difference where not."""
     got, wanted = labels
     mine, theirs = compare.numbers(mismatch.actual), compare.numbers(mismatch.expected)
     if mine is None or theirs is None:
         return ((got, _python_text(mismatch.actual)), (wanted, _python_text(mismatch.expected)))
-    if theirs.ndim == 0:
-        blocks = [(got, number_text(mine)), (wanted, number_text(theirs))]
-        if mismatch.kind == "values":
-            blocks.append(("", f"off by {mismatch.worst_difference:.3g}, allowed {mismatch.allowed:.2g}"))
-        return tuple(blocks)
-    blocks = []
-    if theirs.size <= MAX_SHOWN:
-        blocks = [(got, array_text(mine)), (wanted, array_text(theirs))]
-    else:
-        index = mismatch.worst
-        row = index[:-1]
-        at = "[" + ", ".join(map(str, row)) + (", :]" if row else ":]")
-        blocks = [(f"{got}, at {at}", array_text(mine[row])), (f"{wanted}, at {at}", array_text(theirs[row]))]
-    worst = "[" + ", ".join(map(str, mismatch.worst)) + "]"
-    if mismatch.kind == "values" and mine.dtype.kind == "f":
-        summary = (
-            f"{mismatch.wrong} of {mismatch.total} elements differ, worst at {worst}: "
-            f"{mismatch.worst_difference:.3g}, allowed {mismatch.allowed:.2g}"
-        )
-    else:
-        summary = f"{mismatch.wrong} of {mismatch.total} elements, first at {worst}"
-    return (*blocks, ("", summary))
+    if mine.shape != theirs.shape:
+        return ((got, _shape(mismatch.actual)), (wanted, _shape(mismatch.expected)))
+    wrong = _wrong(mine, theirs, mismatch)
+    gap = numerals.smallest_gap(mine, theirs, wrong)
+    write = numerals.formatter((mine, theirs), gap)
+    width = numerals.widest((mine, theirs), write)
+    if theirs.size == 1:
+        pair = ((got, numerals.whole(mine, write, width)), (wanted, numerals.whole(theirs, write, width)))
+        return (*pair, *_off_by(mismatch))
+    summary = ("", _counted(mismatch, mine, theirs))
+    if numerals.fits(theirs, width):
+        mine_text, theirs_text = numerals.whole(mine, write, width, wrong), numerals.whole(theirs, write, width)
+        marks: tuple[Block, ...] = ()
+        if "\n" not in mine_text and not wrong.all():
+            line = numerals.carets(wrong.reshape(-1), 0, wrong.size, width, mine.ndim)
+            marks = ((" ", line),)
+        return ((got, mine_text), (wanted, theirs_text), *marks, summary)
+    index = mismatch.worst
+    row = index[:-1]
+    mine_row, theirs_row, wrong_row = mine[row], theirs[row], wrong[row]
+    gap = numerals.smallest_gap(mine_row, theirs_row, wrong_row)
+    write = numerals.formatter((mine_row, theirs_row), gap)
+    width = numerals.widest((mine_row, theirs_row), write)
+    start, stop = numerals.window(mine_row, index[-1], width)
+    blocks: list[Block] = [
+        (got, numerals.part(mine_row, start, stop, write, width)),
+        (wanted, numerals.part(theirs_row, start, stop, write, width)),
+    ]
+    if not wrong_row[start:stop].all():
+        blocks.append((" ", numerals.carets(wrong_row, start, stop, width)))
+    if row:
+        names = mismatch.axes if len(mismatch.axes) == mine.ndim else ()
+        spelt = ", ".join(f"{name} {at}" for name, at in zip(names, row, strict=False))
+        which = PARTIAL[0] if mismatch.kind == "values" else PARTIAL[1]
+        place = f"[{', '.join(map(str, row))}]"
+        blocks.insert(0, ("", f"{which}: {spelt or 'at ' + place}"))
+    return (*blocks, summary)
 
 
-def number_text(value: Any) -> str:
-    """A number at the precision that a difference needs."""
-    return f"{float(value):.12g}" if np.asarray(value).dtype.kind == "f" else str(int(value))
+def _wrong(mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch) -> np.ndarray:
+    if mismatch.kind == "nan":
+        return np.asarray(np.isnan(mine) != np.isnan(theirs))
+    if mismatch.kind == "inf":
+        return np.asarray((np.isinf(mine) | np.isinf(theirs)) & (mine != theirs))
+    return compare.wrong_elements(mine, theirs, mismatch.allowed)
 
 
-def array_text(values: np.ndarray) -> str:
-    """A small array, at fixed width, never more than ``MAX_SHOWN`` numbers a row."""
-    with np.printoptions(precision=DIGITS, suppress=False, linewidth=72, threshold=60, edgeitems=4):
-        return str(np.asarray(values))
+def _off_by(mismatch: Mismatch) -> tuple[Block, ...]:
+    if mismatch.kind != "values" or mismatch.worst_difference == 0:
+        return ()
+    text = f"off by {numerals.difference(mismatch.worst_difference)}"
+    return (("", text + (f", allowed {mismatch.allowed:.2g}" if mismatch.allowed else "")),)
+
+
+def _counted(mismatch: Mismatch, mine: np.ndarray, theirs: np.ndarray) -> str:
+    at = f"[{', '.join(map(str, mismatch.worst))}]"
+    of = f"{mismatch.wrong} of {mismatch.total} elements"
+    if mismatch.kind == "values":
+        verb = "differs" if mismatch.wrong == 1 else "differ"
+        if mine.dtype.kind != "f":
+            return f"{of} {verb}, the first at {at}"
+        gap = numerals.difference(mismatch.worst_difference)
+        return f"{of} {verb}, worst at {at}: {gap}, allowed {mismatch.allowed:.2g}"
+    word = _nonfinite_word(mismatch)
+    verb = "is" if mismatch.wrong == 1 else "are"
+    first = f"at {at}" if mismatch.wrong == 1 else f"the first at {at}"
+    test = np.isnan if mismatch.kind == "nan" else np.isinf
+    if not (test(mine) & _wrong(mine, theirs, mismatch)).any():
+        return f"{of} should be {word}, {first}"
+    if not (test(theirs) & _wrong(mine, theirs, mismatch)).any():
+        return f"{of} {verb} {word}, {first}"
+    return f"{of} {verb} {'nan' if mismatch.kind == 'nan' else 'infinite'}, or should be, {first}"
+
+
+def _nonfinite_word(mismatch: Mismatch) -> str:
+    """nan, infinite, or -inf where every infinity concerned is that one."""
+    if mismatch.kind == "nan":
+        return "nan"
+    found = compare.numbers(mismatch.expected if mismatch.note else mismatch.actual)
+    kinds = {float(value) for value in found[np.isinf(found)].reshape(-1)} if found is not None else set()
+    return f"{kinds.pop():g}" if len(kinds) == 1 else "infinite"
+
+
+def _items(count: int) -> str:
+    return f"{count} item" if count == 1 else f"{count} items"
+
+
+class _Short(float):
+    """A float that is written in six digits."""
+
+    def __repr__(self) -> str:
+        text = f"{float(self):.6g}"
+        return text if any(sign in text for sign in ".en") else text + ".0"
 
 
 def _python_text(value: Value) -> str:
     text = inert(repr(_plain(value)))
-    return text if len(text) <= 300 else text[:297] + "..."
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 4] + " ..."
 
 
 def _plain(value: Value) -> Any:
     if isinstance(value, Array):
-        return value.numbers().tolist()
+        return _plain(value.numbers().tolist())
+    if isinstance(value, float):
+        return _Short(value)
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, tuple):
@@ -208,119 +560,210 @@ def _plain(value: Value) -> Any:
     return value
 
 
+def block_lines(blocks: Sequence[Block], indent: str = "") -> list[str]:
+    """Labelled values below each other, the labels as wide as the widest; a block without a label is a paragraph."""
+    column = max((len(label) for label, _ in blocks), default=0) + 2
+    lines: list[str] = []
+    for label, text in blocks:
+        if not label:
+            lines.append(indent + text)
+            continue
+        for at, part in enumerate(text.split("\n")):
+            lines.append((indent + (label if at == 0 else "").ljust(column) + part).rstrip())
+    return lines
+
+
+# --- what depends on what ------------------------------------------------------------------------------------------------
+
+
+def grid_text(grid: Grid, width: int = 76) -> str:
+    """A dependence map and the expected one beside each other, or one above the other where they are too wide for that."""
+    columns = len(grid.got[0]) if grid.got else 0
+    head = " ".join(str(column % 10) for column in range(columns))
+    labels = [f"{grid.rows} {row}" for row in range(len(grid.got))]
+    pad = max([len(label) for label in labels] + [len(grid.columns)])
+    got = [_cells(row) for row in grid.got]
+    expected = [_cells(row) for row in grid.expected]
+    key = f"{MOVED} output changed   {STILL} output unchanged" + (f"   {OPEN} undecided" if _any_open(grid) else "")
+    if pad + 1 + 2 * len(head) + 5 + len("expected ") <= width:
+        lines = [f"{grid.columns:>{pad}} {head}     expected {head}"]
+        space = " " * len("     expected ")
+        lines += [f"{label:>{pad}} {a}{space}{b}" for label, a, b in zip(labels, got, expected, strict=True)]
+    else:
+        lines = []
+        for title, rows in (("you", got), ("expected", expected)):
+            lines += [title, f"{grid.columns:>{pad}} {head}"]
+            lines += [f"{label:>{pad}} {row}" for label, row in zip(labels, rows, strict=True)]
+    return "\n".join([*lines, key])
+
+
+def _cells(row: tuple[bool | None, ...]) -> str:
+    return " ".join(OPEN if cell is None else MOVED if cell else STILL for cell in row)
+
+
+def _any_open(grid: Grid) -> bool:
+    return any(cell is None for rows in (grid.got, grid.expected) for row in rows for cell in row)
+
+
 # --- effects ----------------------------------------------------------------------------------------------------------
 
 
 def _inputs_changed(question: Question, ruling: Ruling, call: str) -> Explanation:
-    assert ruling.outcome is not None
+    assert ruling.outcome is not None and ruling.case is not None
     change = ruling.outcome.changes[0]
     name = change.parameter + change.path
-    blocks: list[tuple[str, str]] = []
-    if change.what == "values":
-        claim = f"Your function changed its argument `{name}`."
-        before = ruling.case.arguments.get(change.parameter)
-        if isinstance(before, Drawn) and isinstance(change.after, Array):
-            old, new = before.values, change.after.numbers()
-            if old.shape == new.shape and old.size:
-                differs = np.argwhere(np.asarray(old != new))
-                row = tuple(int(i) for i in differs[0])[:-1] if differs.size else ()
-                label = f"`{change.parameter}`" + (f"[{', '.join(map(str, row))}]" if row else "")
-                blocks = [(f"{label} before", array_text(old[row])), (f"{label} after", array_text(new[row]))]
-    elif change.what == "grad":
-        claim = f"Your function left a gradient in `{name}.grad`."
-    elif change.what == "requires_grad":
-        claim = f"Your function changed `{name}.requires_grad`."
-    else:
-        claim = f"Your function changed its argument `{name}` ({change.what})."
+    claim = {
+        "grad": f"Your function left a gradient in `{name}.grad`.",
+        "requires_grad": f"Your function changed `{name}.requires_grad`.",
+    }.get(change.what, f"Your function changed its argument `{name}`.")
+    blocks: list[Block] = []
+    if change.what not in ("grad", "requires_grad"):
+        blocks = _before_and_after(name, change.path, ruling.case.arguments.get(change.parameter), change.after)
     others = sorted({c.parameter for c in ruling.outcome.changes} - {change.parameter})
     if others:
-        blocks.append(("also changed", ", ".join(others)))
-    help = question.help or f"build a new array instead of updating `{change.parameter}`; callers still need it."
+        blocks.append(("also changed", ", ".join(f"`{other}`" for other in others)))
+    help = question.help or f"build a new object instead of updating `{change.parameter}`; callers still need it."
     note = "the returned values are right." if ruling.facts.get("values_right") else None
     return Explanation(claim=claim, call=call, blocks=tuple(blocks), help=help, note=note)
 
 
+def _before_and_after(name: str, path: str, before: Any, after: Value) -> list[Block]:
+    """What became of an argument: numbers in the first row that changed, Python values as they are."""
+    old, new = _descend(before, path), _descend(after, path)
+    if isinstance(old, Drawn) and isinstance(new, Array):
+        first, second = old.values, new.numbers()
+        if first.shape != second.shape:
+            return [(f"{name} before", f"shape {first.shape}"), (f"{name} after", f"shape {second.shape}")]
+        if first.dtype.kind == "f" and new.dtype in ("float16", "bfloat16", "float32"):
+            # What the function was given was rounded to its dtype.
+            first = Array("ndarray", new.dtype, cast(first, new.dtype)).numbers()
+        with np.errstate(invalid="ignore"):
+            differs = ~((first == second) | ((first != first) & (second != second)))
+        if not differs.any():
+            return []
+        index = tuple(int(i) for i in np.argwhere(differs)[0])
+        row = () if first.ndim == 0 else index[:-1]
+        a, b, wrong = np.asarray(first[row]), np.asarray(second[row]), np.asarray(differs[row])
+        write = numerals.formatter((a, b), numerals.smallest_gap(a, b, wrong))
+        width = numerals.widest((a, b), write)
+        label = name + (f"[{', '.join(map(str, row))}]" if row else "")
+        if a.ndim == 0:
+            return [(f"{label} before", write(a[()]).rjust(width)), (f"{label} after", write(b[()]).rjust(width))]
+        start, stop = numerals.window(a, index[-1], width)
+        return [
+            (f"{label} before", numerals.part(a, start, stop, write, width)),
+            (f"{label} after", numerals.part(b, start, stop, write, width)),
+        ]
+    if isinstance(old, Drawn | Array) or isinstance(new, Drawn | Array) or _holds_drawn(old) or _holds_arrays(new):
+        return []
+    return [(f"{name} before", _python_text(old)), (f"{name} after", _python_text(new))]
+
+
+def _holds_drawn(value: Any) -> bool:
+    items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(isinstance(item, Drawn) or _holds_drawn(item) for item in items)
+
+
+def _descend(value: Any, path: str) -> Any:
+    """The part of an argument at a path such as ``['w_q'][0]``; None when it is not there."""
+    for piece in re.findall(r"\[([^\[\]]+)\]", path):
+        try:
+            value = value[ast.literal_eval(piece)]
+        except (KeyError, IndexError, TypeError, ValueError, SyntaxError):
+            return None
+    return value
+
+
 def _not_repeatable(question: Question, ruling: Ruling, call: str) -> Explanation:
     assert ruling.mismatch is not None
-    blocks = [("first call", _brief(ruling.facts.get("first"))), ("same call again", _brief(ruling.mismatch.actual))]
+    # The first call first, as it happened.
+    in_order = replace(ruling.mismatch, actual=ruling.mismatch.expected, expected=ruling.mismatch.actual)
+    blocks = _got_and_expected(in_order, ("first call", "same call again"))
     help = (
         question.help
         or "keep nothing between calls, and draw no random numbers: the result depends on the arguments alone."
     )
-    return Explanation("The same inputs gave another result when they came again.", call, tuple(blocks), help=help)
-
-
-def _brief(value: Value) -> str:
-    found = compare.numbers(value)
-    if found is None:
-        return _python_text(value)
-    if found.ndim == 0:
-        return number_text(found)
-    while found.ndim > 1:
-        found = found[0]
-    return array_text(found[:6]) + (" ..." if found.size > 6 else "")
+    return Explanation("The same inputs gave another result when they came again.", call, blocks, help=help)
 
 
 # --- calls that gave no result ------------------------------------------------------------------------------------------
 
 
 def _no_result(exercise: Exercise, question: Question, ruling: Ruling, outcome: Outcome, call: str) -> Explanation:
-    if outcome.status == "timeout":
-        return Explanation(
-            f"The call did not finish within {outcome.detail}.", call,
-            help="look for a loop that never ends, or for work that grows much faster than the inputs.",
-        )  # fmt: skip
-    if outcome.status == "memory":
-        return Explanation(
-            "The call used more memory than it may." + (f" (limit {outcome.detail})" if outcome.detail.endswith("MB") else ""),
-            call, blocks=_traceback(outcome), help="look for an array with an axis too many, or for something that grows in a loop.",
-        )  # fmt: skip
-    if outcome.status == "crashed":
-        how = (
-            f"was ended by {outcome.detail}"
-            if outcome.extra.get("how") == "signal"
-            else f"ended itself ({outcome.detail})"
-        )
-        return Explanation(
-            f"The process that ran your function {how} before it returned.", call, help=_exit_help(outcome)
-        )
-    if outcome.status == "too_large":
-        return Explanation("The result is far larger than the expected one and was not read.", call, help=question.help)
-    if outcome.status == "garbled":
-        return Explanation("Your function returned nothing that could be read.", call)
+    help = question.help or ruling.facts.get("help")
+    note = _circumstance(question, ruling)
+    where = _traceback(outcome)
+
+    def said(claim: str, advice: str | None = help) -> Explanation:
+        return Explanation(claim, call, where, help=advice, note=note)
+
+    match outcome.status:
+        case "timeout":
+            return said(
+                f"The call did not finish within {outcome.detail}.",
+                help or "look for a loop that never ends, or for work that grows much faster than the inputs.",
+            )
+        case "memory":
+            limit = f" (limit {outcome.detail})" if outcome.detail.endswith("MB") else ""
+            return said(
+                f"The call used more memory than it may{limit}.",
+                help or "look for an array with an axis too many, or for something that grows in a loop.",
+            )
+        case "crashed":
+            signalled = outcome.extra.get("how") == "signal"
+            how = f"was ended by {outcome.detail}" if signalled else f"ended itself ({outcome.detail})"
+            return said(f"The process that ran your function {how} before it returned.", _exit_help(outcome))
+        case "too_large":
+            return said("The result is far larger than the expected one and was not read.")
+        case "garbled":
+            return said("Your function returned nothing that could be read.", None)
     assert outcome.error is not None
     error = outcome.error
     if outcome.status == "forbidden":
-        return Explanation(
-            f"Your code tried something that is not allowed while it is graded: {error.message or error.type}.", call,
-            blocks=_traceback(outcome),
-            help="an exercise needs no files, no network and no other programs; compute from the arguments alone.",
-        )  # fmt: skip
-    if error.cause == "exited":
-        return Explanation(
-            f"Your code ended the program ({error.type}) instead of returning a result.", call,
-            blocks=_traceback(outcome), help="remove exit(), quit() and sys.exit() from the file.",
-        )  # fmt: skip
-    if error.cause == "import_error":
-        return Explanation(f"An import failed: {error.message}", call, _traceback(outcome), help=_import_help(exercise))
-    if error.type == "NotImplementedError":
-        return Explanation(
-            f"`{exercise.function}` is not written yet.",
-            call,
-            _traceback(outcome),
-            help=f"replace the line that raises it; grade {exercise.name} --show prints the statement.",
+        return said(
+            f"Your code tried something that is not allowed while it is graded: {_first_line(error.message) or error.type}.",
+            "an exercise needs no files, no network and no other programs; compute from the arguments alone.",
         )
-    return Explanation(
-        f"Your function raised {error.type}: {_first_line(error.message)}",
-        call,
-        _traceback(outcome),
-        help=question.help,
-    )
+    if error.cause == "exited":
+        return said(
+            f"Your code ended the program ({error.type}) instead of returning a result.",
+            "remove exit(), quit() and sys.exit() from the file.",
+        )
+    if error.cause == "import_error":
+        return said(f"An import failed: {_first_line(error.message)}", _import_help(exercise))
+    if error.type == "NotImplementedError":
+        return said(
+            f"`{exercise.function}` is not written yet.",
+            f"replace the line that raises it; grade {exercise.name} --show prints the statement.",
+        )
+    return said(_raised(f"Your function raised {error.type}", error.message))
+
+
+def _circumstance(question: Question, ruling: Ruling) -> str | None:
+    """What is special about a call that gave no result, where it is not one of the plain calls."""
+    if ruling.facts.get("again"):
+        return "the first time, the same call returned a result."
+    if question.check.kind == "gradients":
+        return "in this call the inputs require gradients; without that it returned the right result."
+    if question.check.kind == "strided":
+        return "in this call the inputs are not contiguous in memory; when they are, the result is right."
+    if question.check.kind in ("independent", "causal", "reads", "ignores") and ruling.case is not None:
+        return "a call with other values of " + " and ".join(f"`{name}`" for name in _varied(question)) + "."
+    return None
+
+
+def _varied(question: Question) -> tuple[str, ...]:
+    return tuple(getattr(question.check, "inputs", None) or getattr(question.check, "what", None) or ("an input",))
+
+
+def _raised(what: str, message: str) -> str:
+    text = _first_line(message)
+    return f"{what}: {text}" if text else f"{what}."
 
 
 def _first_line(text: str) -> str:
     line = text.strip().splitlines()[0] if text.strip() else ""
-    return line if len(line) <= 200 else line[:197] + "..."
+    return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 4] + " ..."
 
 
 def _exit_help(outcome: Outcome) -> str:
@@ -336,13 +779,17 @@ def _import_help(exercise: Exercise) -> str:
     return f"an exercise is solved with {have} and the standard library; helper files beside the submission are not graded."
 
 
-def _traceback(outcome: Outcome) -> tuple[tuple[str, str], ...]:
+def _traceback(outcome: Outcome) -> tuple[Block, ...]:
+    """The frames from the student's file onwards, each with its line of source."""
     if outcome.error is None or not outcome.error.frames:
         return ()
     lines = []
     for frame in outcome.error.frames:
         place = f"{frame['file']}:{frame['line']}" + (f":{frame['column']}" if frame["own"] else "")
-        lines.append(f"{place} in {frame['function']}" + (f"\n    {frame['text'].strip()}" if frame["text"] else ""))
+        inside = "" if frame["function"] == "<module>" else f", in {frame['function']}"
+        lines.append(place + inside)
+        if frame["text"].strip():
+            lines.append(f"    {frame['text'].strip()}")
     return (("where", "\n".join(lines)),)
 
 

@@ -14,7 +14,7 @@ from grader.cases import Case
 from grader.checks import registry, values, verdicts
 from grader.diagnose import Diagnostician
 from grader.errors import AuthorError, GraderFault, UsageError, crash_file
-from grader.explain import explain, skipped_claim
+from grader.explain import block_lines, explain, grid_text, skipped_claim, worth_shrinking
 from grader.lockdown import Lockdown, policy
 from grader.model import CheckResult, Diagnosis, Explanation, Outcome, Question, Report, Ruling
 from grader.oracle import IllConditioned, Oracle, ReferenceOracle
@@ -232,14 +232,15 @@ def _blocked(exercise: Exercise, asked: tuple[Question, ...], failure: Outcome) 
 
 def _shrunk(trial: Trial, rulings: list[tuple[Question, Ruling]]) -> list[tuple[Question, Ruling]]:
     """The rulings, the first wrong result among them shown on the smallest case that fails in the same way."""
-    results = []
-    shrunk = False
-    for question, ruling in rulings:
-        if not shrunk and question.check.kind == "values" and ruling.verdict in ("fail", "error"):
-            ruling = shrink.smallest(trial.exercise, ruling, _judge(trial), values.kind_of)
-            shrunk = True
-        results.append((question, ruling))
-    return results
+    index = worth_shrinking(rulings)
+    if index is None:
+        return rulings
+    question, ruling = rulings[index]
+    smaller = shrink.smallest(trial.exercise, ruling, _judge(trial), values.kind_of)
+    # What is wrong where shows better where there is more to see.
+    facts = {**smaller.facts, "larger": (ruling.case, ruling.mismatch)}
+    smaller = replace(smaller, failing=ruling.failing, facts=facts)
+    return [*rulings[:index], (question, smaller), *rulings[index + 1 :]]
 
 
 def _judge(trial: Trial) -> Callable[[Case, str], Ruling]:
@@ -251,13 +252,20 @@ def _judge(trial: Trial) -> Callable[[Case, str], Ruling]:
     return judge
 
 
+def _keeps_secrets(exercise: Exercise) -> bool:
+    """Whether some check shows its verdict alone: the seed would give its cases away, and so would a token of any check."""
+    return any(question.reveal == "verdict" for question in questions(exercise))
+
+
 def _result(exercise: Exercise, question: Question, ruling: Ruling) -> CheckResult:
     passed = ruling.verdict == "pass"
+    secret = _keeps_secrets(exercise)
     explanation: Explanation | None = None
     if ruling.verdict == "skipped":
         explanation = Explanation(claim=skipped_claim(ruling))
     elif not passed:
-        rerun = f"grade {exercise.name} --case {ruling.case.token}" if ruling.case is not None else ""
+        known = ruling.case is not None and not secret
+        rerun = f"grade {exercise.name} --case {ruling.case.token}" if known else None
         explanation = explain(exercise, question, ruling, rerun)
     return CheckResult(
         id=question.id,
@@ -269,7 +277,7 @@ def _result(exercise: Exercise, question: Question, ruling: Ruling) -> CheckResu
         cause=ruling.cause,
         message=message_text(explanation),
         hint=explanation.help if explanation is not None else None,
-        case=ruling.case.ref if ruling.case is not None and not passed and question.reveal != "verdict" else None,
+        case=ruling.case.ref if ruling.case is not None and not passed and not secret else None,
         seconds=ruling.seconds,
         explanation=explanation,
         neutral=ruling.neutral,
@@ -283,15 +291,10 @@ def message_text(explanation: Explanation | None) -> str:
     lines = [explanation.claim]
     if explanation.call:
         lines.append(explanation.call)
-    for label, text in explanation.blocks:
-        if not label:
-            lines.append(text)
-        elif "\n" in text:
-            lines.append(f"{label}:")
-            lines.extend(f"    {line}" for line in text.splitlines())
-        else:
-            lines.append(f"{label}: {text}")
-    lines.extend(f"wrong {fact}" for fact in explanation.where)
+    lines.extend(block_lines(explanation.blocks))
+    if explanation.grid is not None:
+        lines.append(grid_text(explanation.grid))
+    lines.extend(explanation.where)
     if explanation.likely:
         lines.append(f"likely cause: {explanation.likely}")
     if explanation.note:
@@ -324,8 +327,10 @@ def _report(
         isolation=lockdown.report(runner, trial.student.applied),
         timings=_timings(runner, trial.student.seconds, trial.oracle.seconds, started),
         versions=_versions(runner),
-        output=trial.student.output,
+        # What a submission prints may be its inputs.
+        output="" if _keeps_secrets(exercise) else trial.student.output,
         title=exercise.spec.title,
+        secret=_keeps_secrets(exercise),
     )
 
 
@@ -357,6 +362,7 @@ def _not_graded(
         versions=_versions(runner),
         reason=reason,
         title=exercise.spec.title,
+        secret=_keeps_secrets(exercise),
     )
 
 

@@ -28,7 +28,7 @@ CLEAR = 100.0
 MAX_AXES = 5
 MAX_ROWS = 48
 MAX_ELEMENTS = 200_000
-MAX_NAMED = 6
+MAX_NAMED = 3
 HEADS = ("heads", "num_heads", "n_heads", "H")
 
 
@@ -75,7 +75,9 @@ def facts(mismatch: Mismatch, dims: Mapping[str, int] | None = None) -> tuple[Fa
     if mismatch.kind == "inf":
         with np.errstate(invalid="ignore"):
             odd |= np.isinf(mine) & np.isinf(theirs) & (mine != theirs)
-    return (*_of_nonfinite(mine, theirs, odd, mismatch.kind), *_of_places(odd, names, dims or {}, "wrong"))
+    moved = _transposed(mine, theirs, mismatch.allowed, names)
+    found = [*([moved] if moved else []), *_of_nonfinite(mine, theirs, odd, mismatch.kind)]
+    return (*found, *_of_places(odd, names, dims or {}, "wrong"))
 
 
 def _names(axes: tuple[str, ...], ndim: int) -> list[str]:
@@ -207,11 +209,10 @@ def _rounded(a: np.ndarray, b: np.ndarray, mismatch: Mismatch) -> Fact | None:
 
 def _in_other_places(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) -> Iterator[Fact]:
     """The expected values, but elsewhere: axes swapped, rows in another order, or numbers dealt out differently."""
-    if a.ndim <= MAX_AXES:
-        for order in itertools.permutations(range(a.ndim)):
-            if order != tuple(range(a.ndim)) and _near(a, b.transpose(order), allowed):
-                yield Fact("transposed", _reordered(order, names), {"order": order}, True)
-                return
+    swapped = _transposed(a, b, allowed, names)
+    if swapped is not None:
+        yield swapped
+        return
     found = [fact for axis in range(a.ndim) if (fact := _rows(a, b, axis, allowed, names[axis])) is not None]
     if found:
         yield found[0]
@@ -221,6 +222,14 @@ def _in_other_places(a: np.ndarray, b: np.ndarray, allowed: float, names: list[s
         inside = " and ".join(names[:depth])
         says = "your values are the expected ones, but in other places"
         yield Fact("moved", f"{says}, each within its own {inside}" if depth else says, {"depth": depth}, True)
+
+
+def _transposed(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) -> Fact | None:
+    if a.ndim <= MAX_AXES:
+        for order in itertools.permutations(range(a.ndim)):
+            if order != tuple(range(a.ndim)) and _near(a, b.transpose(order), allowed):
+                return Fact("transposed", _reordered(order, names), {"order": order}, True)
+    return None
 
 
 def _reordered(order: tuple[int, ...], names: list[str]) -> str:
@@ -377,7 +386,7 @@ def _relation(wrong: np.ndarray, first: int, second: int) -> str | None:
         return None
     others = tuple(k for k in range(wrong.ndim) if k not in (first, second))
     plane = np.asarray(wrong.any(axis=others))
-    rows, columns = np.indices(plane.shape)
+    rows, columns = (np.asarray(grid) for grid in np.indices(plane.shape))
     for text, compared in RELATIONS.items():
         if (plane == compared(columns, rows)).all():
             return text
@@ -417,11 +426,11 @@ def _condition(rows: np.ndarray, name: str) -> str | None:
         if bad[0] == 0:
             return f"{name} <= {bad[-1]}" + (", the first half," if half else "")
         return f"{bad[0]} <= {name} <= {bad[-1]}"
-    if count >= 4 and (bad == np.arange(0, count, 2)[: bad.size]).all() and bad.size == (count + 1) // 2:
+    if count >= 4 and np.array_equal(bad, np.arange(0, count, 2)):
         return f"{name} is even"
-    if count >= 4 and (bad == np.arange(1, count, 2)[: bad.size]).all() and bad.size == count // 2:
+    if count >= 4 and np.array_equal(bad, np.arange(1, count, 2)):
         return f"{name} is odd"
-    if bad.size <= MAX_NAMED:
+    if bad.size <= MAX_NAMED and 2 * bad.size <= count:
         return f"{name} is one of {', '.join(map(str, bad))}"
     return None
 

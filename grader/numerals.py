@@ -28,12 +28,27 @@ def formatter(arrays: Sequence[np.ndarray], gap: float | None = None) -> Format:
     if gap is None or not (0 < gap < math.inf):
         gap = None
     if scale >= 1e6 or 0 < scale < 1e-3:
+        short = {value: _short(float(value)) for value in flat}
+        if all(text is not None for text in short.values()):
+            return lambda value: str(_short(float(value)))
+        least = float(finite[finite > 0].min())
+        if scale >= 1e6 and least < 1e-3 * scale:
+            # Numbers of every size: each in its own form.
+            return lambda value: f"{float(value):.6g}"
         digits = USUAL_DIGITS if gap is None else math.ceil(math.log10(scale / gap)) + 2
         return _stripped(lambda value: f"{value:.{min(max(digits, 3), MOST_DIGITS) - 1}e}", flat, exponent=True)
     before = max(1, math.ceil(math.log10(scale))) if scale >= 1 else 1
     decimals = USUAL_DIGITS if gap is None else math.ceil(-math.log10(gap)) + 1
     decimals = min(max(decimals, LEAST_DECIMALS), MOST_DIGITS - before)
     return _stripped(lambda value: f"{value:.{decimals}f}", flat)
+
+
+def _short(value: float) -> str | None:
+    """A number that is written in full with four digits at most, such as -1e+09."""
+    text = f"{value:.4g}"
+    if not math.isfinite(value) or float(text) != value:
+        return None if math.isfinite(value) else str(value)
+    return text if value else "0"
 
 
 def _stripped(text: Format, values: np.ndarray, exponent: bool = False) -> Format:
@@ -83,7 +98,7 @@ def whole(values: np.ndarray, write: Format, width: int = 0, marked: np.ndarray 
         return write(values[()]).rjust(width)
     lines = _lines(values, write, width)
     if marked is not None and len(lines) > 1:
-        rows = marked.reshape(len(lines), -1).any(axis=1)
+        rows = np.asarray(marked.reshape(len(lines), -1).any(axis=1))
         if not rows.all():
             longest = max(map(len, lines))
             lines = [line.ljust(longest) + "  ←" if row else line for line, row in zip(lines, rows, strict=True)]
@@ -134,11 +149,10 @@ def exact(value: float) -> str | None:
     """A number in few digits when those are the whole of it; None when it needs more."""
     if not math.isfinite(value):
         return str(value)
-    for digits in (3, 6):
-        text = f"{value:.{digits}g}"
-        if float(text) == value:
-            return text if value != int(value) or "e" in text or abs(value) >= 1e6 else f"{value:.1f}"
-    return None
+    text = f"{value:.6g}"
+    if float(text) != value:
+        return None
+    return f"{value:.1f}" if value == int(value) and abs(value) < 1e6 else text
 
 
 def difference(gap: float) -> str:

@@ -35,7 +35,7 @@ def questions(exercise: Exercise) -> tuple[Question, ...]:
         if check.kind == "values" and check.id is None and check.cases in ("edge", "examples"):
             named: dict[str, Any] = dict(spec.cases.edge if check.cases == "edge" else spec.cases.examples)
             for name, entry in named.items():
-                found.append(_question(spec, check, name, entry.title, name, entry.points, entry.help))
+                found.append(_question(spec, check, name, entry.title, name, entry.points, entry.help, entry.dtypes))
         else:
             title = check.title or _title(check)
             found.append(_question(spec, check, check.id or check.kind, title, check.cases, None, None))
@@ -48,7 +48,14 @@ def _title(check: Any) -> str:
 
 
 def _question(
-    spec: schema.ExerciseFile, check: Any, identity: str, title: str, cases: Any, points: float | None, help: str | None
+    spec: schema.ExerciseFile,
+    check: Any,
+    identity: str,
+    title: str,
+    cases: Any,
+    points: float | None,
+    help: str | None,
+    own: tuple[str, ...] | None = None,
 ) -> Question:
     return Question(
         id=identity,
@@ -58,6 +65,7 @@ def _question(
         advisory=check.advisory,
         reveal=check.reveal or spec.reveal,
         cases=cases,
-        dtypes=check.dtypes,
+        # A case that names its own dtypes is judged in those.
+        dtypes=check.dtypes if own is None else None,
         help=help or check.help,
     )

@@ -49,6 +49,9 @@ class Reach:
         return f"case `{self.case}`" + (f" ({dims})" if dims else "") + f", {self.dtype}"
 
 
+NOWHERE = Reach(0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Look:
     """How one source fared on one seed.
@@ -64,7 +67,7 @@ class Look:
     skipped: tuple[tuple[str, str | None], ...] = ()
     complete: bool = True
     returned_wrong: bool = False
-    closest: Reach = Reach(0.0)
+    closest: Reach = NOWHERE
     clearest: Reach | None = None
     first: Reach | None = None
     why: str = ""
@@ -162,9 +165,12 @@ def glance(trial: Trial, bench: Bench) -> Look:
 
 
 def examine(
-    trial: Trial, bench: Bench, asked: Iterable[str] | None = None
+    trial: Trial, bench: Bench, asked: Iterable[str] | None = None, every_call: bool = True
 ) -> tuple[Look, list[tuple[Question, Ruling]]]:
-    """Every check (or those named in ``asked``), as a student's file meets them: in the order of the plan and of the file."""
+    """Every check (or those named in ``asked``), as a student's file meets them: in the order of the plan and of the file.
+
+    With ``every_call`` the plain calls come first, as in a grading; else only those that the checks need are made.
+    """
     refused = trial.student.load()
     wanted = None if asked is None else set(asked)
     chosen = [question for question in bench.questions if wanted is None or question.id in wanted]

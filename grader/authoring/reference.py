@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from grader import compare
-from grader.authoring.bench import Bench, Reach, reach, words
+from grader.authoring.bench import NOWHERE, Bench, Reach, reach, words
 from grader.authoring.complaints import ADVICE, STRICT, Complaint, complaint, of_author_error
-from grader.authoring.setup import Setup
+from grader.authoring.scope import Scope
 from grader.cases import Case
 from grader.diagnose import Diagnostician
 from grader.errors import AuthorError, GraderFault
@@ -36,21 +36,21 @@ class ReferenceSurvey:
     complaints: tuple[Complaint, ...]
     sound: bool
     slowest: float = 0.0
-    closest: Reach = Reach(0.0)
+    closest: Reach = NOWHERE
 
 
-def survey(setup: Setup) -> ReferenceSurvey:
+def survey(scope: Scope) -> ReferenceSurvey:
     """Run the reference on every seed; stops at the first seed on which it is not sound."""
-    seeds = setup.settings.reference_seeds
-    tick = setup.watch("reference", len(seeds))
+    seeds = scope.settings.reference_seeds
+    tick = scope.watch("reference", len(seeds))
     found: list[Complaint] = []
-    closest, slowest = Reach(0.0), 0.0
+    closest, slowest = NOWHERE, 0.0
     conditioned = _Conditioning()
     undecided: Counter[str] = Counter()
     for seed in seeds:
-        bench = Bench(setup.exercise, setup.runner, seed)
+        bench = Bench(scope.exercise, scope.runner, seed)
         try:
-            run = _Run(setup, bench, conditioned)
+            run = _Run(scope, bench, conditioned)
             wrong = run.complaints()
             if wrong:
                 return ReferenceSurvey((*found, *wrong), False)
@@ -58,15 +58,15 @@ def survey(setup: Setup) -> ReferenceSurvey:
             closest = max(closest, run.closest, key=lambda r: r.ratio)
             if seed == seeds[0]:
                 slowest = run.slowest
-                found += _limits(setup, run.slowest, run.slowest_at)
+                found += _limits(scope, run.slowest, run.slowest_at)
         finally:
             bench.close()
         tick()
-    found += conditioned.complaints(setup)
+    found += conditioned.complaints(scope)
     for name, count in undecided.items():
         if count == len(seeds):
             said = f"check `{name}` could not decide anything, not even on the reference"
-            found.append(complaint("check", setup.places.check(name), said, "cases on which it can", STRICT))
+            found.append(complaint("check", scope.places.check(name), said, "cases on which it can", STRICT))
     return ReferenceSurvey(tuple(found), True, slowest, closest)
 
 
@@ -89,30 +89,30 @@ class _Conditioning:
         if known is None or share > known[0]:
             self._blunt[case.name, dtype] = (share, case)
 
-    def complaints(self, setup: Setup) -> list[Complaint]:
+    def complaints(self, scope: Scope) -> list[Complaint]:
         found = []
         for name, draws in self._ill.items():
             case, why = draws[0]
             said = f"{why}; on {len(draws)} of {self._drawn[name]} draws (first: --case {case.token})"
             level = "error" if len(draws) > UNLUCKY * self._drawn[name] else ADVICE
             expected = "a scale at which the result does not hinge on the last bits of the inputs"
-            found.append(complaint("ill_conditioned", setup.places.case(name), said, expected, level))
+            found.append(complaint("ill_conditioned", scope.places.case(name), said, expected, level))
         for (name, dtype), (share, case) in self._blunt.items():
             said = f"case `{name}`: in {dtype} an error of {share:.0%} of the result is allowed (--case {case.token})"
             expected = "smaller sums or scores, or `dtypes:` without it"
-            found.append(complaint("blunt", setup.places.case(name), said, expected, ADVICE))
+            found.append(complaint("blunt", scope.places.case(name), said, expected, ADVICE))
         return found
 
 
 class _Run:
     """The reference on one seed."""
 
-    def __init__(self, setup: Setup, bench: Bench, conditioning: _Conditioning) -> None:
-        self._setup = setup
+    def __init__(self, scope: Scope, bench: Bench, conditioning: _Conditioning) -> None:
+        self._scope = scope
         self._bench = bench
         self._conditioning = conditioning
-        self._exercise = setup.exercise
-        self.closest = Reach(0.0)
+        self._exercise = scope.exercise
+        self.closest = NOWHERE
         self.slowest = 0.0
         self.slowest_at = ""
         self.undecided: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class _Run:
         """What is wrong on this seed; empty when the reference is sound."""
         assert self._exercise.solution is not None
         submission = read_submission(self._exercise.solution)
-        student = Student(self._setup.runner, self._exercise, submission, None, self._setup.limits)
+        student = Student(self._scope.runner, self._exercise, submission, None, self._scope.limits)
         try:
             refused = student.load()
             if refused is not None:
@@ -130,7 +130,7 @@ class _Run:
                 return [complaint("reference", place, f"it cannot be loaded: {words(refused)}", "a file that runs")]
             return self._calls(student) or self._graded()
         except AuthorError as error:
-            return of_author_error("cases", error, (str(self._setup.places.yaml), 1, 1))
+            return of_author_error("cases", error, (str(self._scope.places.yaml), 1, 1))
         finally:
             student.close()
 
@@ -148,7 +148,7 @@ class _Run:
             outcome = trial.outcome(case, dtype)
             if not outcome.returned:
                 said = f"the reference fails on case `{case.name}` in {dtype}: {words(outcome)}"
-                wrong = complaint("reference", self._setup.places.case(case.name), said, "a result", next_step=self._rerun(case))
+                wrong = complaint("reference", self._scope.places.case(case.name), said, "a result", next_step=self._rerun(case))
                 found.setdefault(case.name, wrong)
                 continue
             if outcome.seconds > self.slowest:
@@ -178,7 +178,7 @@ class _Run:
             self._conditioning.ill(case, str(error))
             return
         except AuthorError as error:
-            place = self._setup.places.at("cases", "examples", case.name, "expected")
+            place = self._scope.places.at("cases", "examples", case.name, "expected")
             found.setdefault(case.name, of_author_error("golden", error, place)[0])
             return
         ratio = reach(trial, case, dtype)
@@ -198,7 +198,7 @@ class _Run:
             if values is None:
                 continue
             name = f"`{part.path}`" if part.path else "the result"
-            place = self._setup.places.at("output")
+            place = self._scope.places.at("output")
             if part.output.axes is not None and len(part.output.axes) != values.ndim:
                 said = f"{name} has {values.ndim} axes in case `{case.name}`, and {len(part.output.axes)} are named"
                 return complaint("output", place, said, "one name per axis, or no axes where their number varies")
@@ -212,10 +212,10 @@ class _Run:
     def _graded(self) -> list[Complaint]:
         """The reference as a submission, through the whole pipeline."""
         assert self._exercise.solution is not None
-        mute = Diagnostician(self._setup.runner, replace(self._exercise, misconceptions=None))
+        mute = Diagnostician(self._scope.runner, replace(self._exercise, misconceptions=None))
         submission = read_submission(self._exercise.solution)
         options = Options(seed=self._bench.seed)
-        report = grade(self._exercise, submission, self._setup.runner, options, self._bench.oracle, mute)
+        report = grade(self._exercise, submission, self._scope.runner, options, self._bench.oracle, mute)
         if report.status != "graded":
             if "the reference of" not in str(report.reason):
                 raise GraderFault(str(report.reason))
@@ -223,7 +223,7 @@ class _Run:
         self.undecided = tuple(check.id for check in report.checks if check.neutral)
         return [
             complaint(
-                "reference", self._setup.places.check(check.id),
+                "reference", self._scope.places.check(check.id),
                 f"the reference itself does not pass `{check.id}` on seed {report.seed}: {_first(check.message)}",
                 "a check that the reference passes on every seed", next_step=self._rerun_seed(report),
             )
@@ -248,21 +248,21 @@ def _whole(size: schema.Expression) -> int | str:
     return size if isinstance(size, str) else int(size)
 
 
-def _limits(setup: Setup, slowest: float, where: str) -> list[Complaint]:
+def _limits(scope: Scope, slowest: float, where: str) -> list[Complaint]:
     """The limits next to what the reference needs."""
-    limits = setup.exercise.spec.limits
+    limits = scope.exercise.spec.limits
     found = []
     if slowest > 0 and limits.time < LEAST_FACTOR * slowest:
         said = f"a limit of {limits.time:g} s is {limits.time / slowest:.1f} times the reference's slowest call ({slowest:.3g} s, {where})"
         expected = f"at least {LEAST_FACTOR:g} times: limits: {{time: {_round_up(LEAST_FACTOR * slowest):g}}}"
-        found.append(complaint("limits", setup.places.at("limits", "time"), said, expected))
+        found.append(complaint("limits", scope.places.at("limits", "time"), said, expected))
     if limits.time > max(LONG_SECONDS, LONG_FACTOR * slowest):
         said = f"a limit of {limits.time:g} s, where the reference's slowest call takes {slowest:.3g} s ({where})"
         expected = f"at most {max(LONG_SECONDS, LONG_FACTOR * slowest):.3g} s"
-        found.append(complaint("limits", setup.places.at("limits", "time"), said, expected))
+        found.append(complaint("limits", scope.places.at("limits", "time"), said, expected))
     if limits.memory > MUCH_MEMORY:
         said = f"a limit of {limits.memory:g} MB above the start"
-        found.append(complaint("limits", setup.places.at("limits", "memory"), said, f"at most {MUCH_MEMORY:g} MB"))
+        found.append(complaint("limits", scope.places.at("limits", "memory"), said, f"at most {MUCH_MEMORY:g} MB"))
     return found
 
 

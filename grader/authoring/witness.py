@@ -237,7 +237,7 @@ def paste(exercise: Exercise, recipe: Recipe, dims: Mapping[str, Any], dtype: st
         body["omit"] = list(edge.omit)
     if edge is not None and edge.adjust:
         body["adjust"] = list(edge.adjust)
-    if dtype not in spec.dtypes or edge is not None and edge.dtypes is not None:
+    if dtype not in spec.dtypes or (edge is not None and edge.dtypes is not None):
         body["dtypes"] = [dtype]
     name = f"{recipe.base}_found" if recipe.base != "random" else "found"
     text = yaml.safe_dump({name: body}, default_flow_style=None, sort_keys=False, width=110, allow_unicode=True)

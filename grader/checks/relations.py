@@ -178,7 +178,7 @@ def _replace_position(case: Case, inputs: dict[str, int], at: int) -> Case:
         draws = Draws(case.seed, case.key, "replace", name, at)
         values[tuple(index)] = _other(drawn, values[tuple(index)], draws)
         changed[name] = values
-    return case.with_values(changed, f"replaced {','.join(inputs)} at {at}")
+    return case.with_values(changed, f"replaced {','.join(f'{name}/{axis}' for name, axis in inputs.items())} at {at}")
 
 
 def _other(drawn: Drawn, old: np.ndarray, draws: Draws, scale: float | None = None) -> np.ndarray:

@@ -13,7 +13,10 @@ from grader.trial import Trial
 def check(trial: Trial, question: Question) -> Ruling:
     """Call the submission on every case of the question, and rule on the smallest case of the first kind of failure."""
     failures: list[Ruling] = []
-    for case, dtype in trial.plan.select(question.cases, question.dtypes):
+    calls = trial.plan.select(question.cases, question.dtypes)
+    if not calls:
+        return Ruling("skipped", "no_case", facts={"why": "no case was drawn for it"})
+    for case, dtype in calls:
         ruling = rule(trial, case, dtype)
         if ruling.verdict == "skipped":
             if not failures:

@@ -6,6 +6,7 @@ import click
 
 from grader.cli import frame
 from grader.cli.doctor import doctor
+from grader.cli.lint import lint
 
 
 @click.group("grader", context_settings={"help_option_names": ["-h", "--help"]})
@@ -15,6 +16,7 @@ def grader() -> None:
 
 
 grader.add_command(doctor)
+grader.add_command(lint)
 
 
 def main() -> None:

@@ -1,13 +1,21 @@
-"""The report in a terminal: as `design`ed for a student, plain text first and colour only on top."""
+"""The report as a page in a terminal: plain text first, colour only on top, and not a line more than a student reads.
+
+What passed comes first and short, then what failed, the most telling failure last and in full, where a terminal leaves
+the eye. No line ends in spaces, and commands to copy are never broken.
+"""
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+import shlex
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
 from rich.text import Text
 
-from grader.model import CheckResult, Explanation, Grid, Report
+from grader.explain import grid_text, leading, likeness
+from grader.model import CheckResult, Explanation, Report
 
 MARKS = {
     "pass": ("✓", "green"),
@@ -26,141 +34,292 @@ WORDS = {
     "crashed": "crashed",
     "grader_error": "not graded",
 }
-MOVED, STILL, OPEN = "●", "·", "?"
-MAX_OUTPUT_LINES = 12
+# Wider lines are hard to read, and points too far from their titles.
+MAX_WIDTH = 100
+# A page of more lines than this is folded, as far as that goes; `-v` shows everything.
+MAX_LINES = 40
+# How many checks that say the same become one line.
+FOLD_FROM = {"skipped": 2}
+MAX_TITLE_LINES = 4
+NOT_RUN = "Not run: "
+MAX_OUTPUT_LINES = 8
+DETAIL = 4
+
+Line = Text
+Group = list[CheckResult]
 
 
 def render(report: Report, console: Console, verbose: bool = False) -> None:
-    """Print a report. The first failure is shown in full, the rest short; ``verbose`` shows all in full."""
-    console.print(Text.assemble((report.exercise, "bold"), "  ", (str(report.submission["path"]), "dim")))
-    console.print()
-    full = True
-    for check in report.checks:
-        console.print(_line(check, console.width))
-        if check.explanation is None:
-            continue
-        if verbose or (full and check.verdict not in ("skipped", "pass") and not check.advisory):
-            console.print(Padding(_full(check.explanation), (0, 0, 1, 2)))
-            full = full and check.verdict in ("skipped", "pass")
-        elif check.verdict not in ("pass", "skipped"):
-            console.print(Padding(Text(check.explanation.claim), (0, 0, 0, 4)))
-    if report.output:
-        console.print()
-        console.print(_output(report.output, verbose))
-    console.print()
-    console.print(_summary(report))
+    """Print a report. One failure is shown in full, the rest short; ``verbose`` shows every check, and all in full."""
+    for line in page(report, console.width, verbose):
+        # Lines are made to fit; what is longer is a command to copy, which the terminal itself may wrap.
+        console.print(line, soft_wrap=True)
 
 
-def _line(check: CheckResult, width: int) -> RenderableType:
+def page(report: Report, width: int, verbose: bool = False) -> list[Line]:
+    """The lines of the page, each at most ``width`` wide but for commands and long words."""
+    width = min(width, MAX_WIDTH)
+    lines = [*_head(report, width), Text()]
+    if report.status == "not_graded":
+        return [*lines, *_summary(report, width)]
+    if verbose:
+        for check in report.checks:
+            lines.extend(_check_line(check, width))
+            if check.explanation is not None:
+                lines.extend(_full(report, check, check.explanation, width))
+                lines.append(Text())
+        lines += _end(report, width, verbose)
+        return _closed(lines)
+    shown = leading(report.checks)
+    rest = [check for check in report.checks if check is not shown]
+    end: list[Line] = []
+    if shown is not None and shown.explanation is not None:
+        end = [Text(), *_check_line(shown, width), *_full(report, shown, shown.explanation, width)]
+    end += _end(report, width, verbose)
+    listed = _listed(rest, width, fold_passed=False)
+    if len(lines) + len(listed) + len(end) > MAX_LINES:
+        listed = _listed(rest, width, fold_passed=True)
+    return _closed([*lines, *listed, *end])
+
+
+def _closed(lines: list[Line]) -> list[Line]:
+    """No two empty lines in a row, and nothing invisible at the end of one."""
+    kept: list[Line] = []
+    for line in lines:
+        line.rstrip()
+        if line.plain or not kept or kept[-1].plain:
+            kept.append(line)
+    return kept
+
+
+def _head(report: Report, width: int) -> list[Line]:
+    path = str(report.submission["path"])
+    room = width - len(report.exercise) - 3
+    if len(path) > room:
+        path = "…" + path[len(path) - max(room - 1, 12) :]
+    return [Text.assemble((report.exercise, "bold"), "   ", (path, "dim"))]
+
+
+# --- one line per check, or per several that are alike ----------------------------------------------------------------
+
+
+def _listed(checks: Sequence[CheckResult], width: int, fold_passed: bool) -> list[Line]:
+    lines: list[Line] = []
+    for group in _groups(checks, fold_passed):
+        if len(group) == 1:
+            lines += _short(group[0], width)
+        else:
+            lines += _folded(group, width)
+    return lines
+
+
+def _groups(checks: Sequence[CheckResult], fold_passed: bool) -> list[Group]:
+    """The checks in their order, those that say the same gathered at the place of the first."""
+    by_key: dict[tuple[str, ...], Group] = {}
+    for check in checks:
+        by_key.setdefault(likeness(check), []).append(check)
+    groups: list[Group] = []
+    for check in checks:
+        alike = by_key[likeness(check)]
+        fold = len(alike) >= FOLD_FROM.get(check.verdict, 3) and (check.verdict != "pass" or fold_passed)
+        if not fold:
+            groups.append([check])
+        elif alike[0] is check:
+            groups.append(alike)
+    return groups
+
+
+def _short(check: CheckResult, width: int) -> list[Line]:
+    lines = _check_line(check, width)
+    if check.explanation is not None:
+        lines += _wrapped(check.explanation.claim, width, DETAIL, "dim" if check.verdict == "skipped" else "")
+    return lines
+
+
+def _folded(group: Group, width: int) -> list[Line]:
+    first = group[0]
+    mark, colour = MARKS[first.verdict]
+    what = {"pass": "pass", "skipped": "were not run"}.get(first.verdict, "fail in the same way")
+    counted = [check for check in group if not check.advisory]
+    right = _points(sum(c.points for c in counted), sum(c.max_points for c in counted)) if counted else "advisory"
+    failed = first.verdict not in ("pass", "skipped")
+    lines = _titled(mark, colour, f"{len(group)} checks {what}", right, width, "bold" if failed else "", failed)
+    claims = Counter(check.explanation.claim for check in group if check.explanation is not None)
+    if first.verdict != "pass" and claims:
+        claim = claims.most_common(1)[0][0]
+        if claim.startswith(NOT_RUN):
+            claim = "because " + claim.removeprefix(NOT_RUN)
+        elif len(claims) > 1:
+            claim = f"for example: {claim}"
+        lines += _wrapped(claim, width, DETAIL, "" if failed else "dim")
+    titles = [check.title + (" (advisory)" if check.advisory and counted else "") for check in group]
+    return lines + [Text(line, style="dim") for line in _titles(titles, width)]
+
+
+def _titles(titles: Sequence[str], width: int) -> Iterator[str]:
+    """Titles one after the other, broken between them; after a few lines only how many are left."""
+    lines = [" " * DETAIL]
+    for at, title in enumerate(titles):
+        last = at == len(titles) - 1
+        piece = title if last else f"{title} ·"
+        joined = f"{lines[-1]}{'' if lines[-1].isspace() else ' '}{piece}"
+        left = f" … {len(titles) - at} more (-v shows all)"
+        full = len(lines) == MAX_TITLE_LINES
+        if len(joined) + (0 if last or not full else len(left)) <= width or (lines[-1].isspace() and not full):
+            lines[-1] = joined
+        elif full:
+            lines[-1] += left
+            break
+        else:
+            lines.append(" " * DETAIL + piece)
+    yield from lines
+
+
+def _check_line(check: CheckResult, width: int) -> list[Line]:
     mark, colour = MARKS[check.verdict]
     word = WORDS.get(check.verdict, "")
-    if check.advisory:
-        right = "advisory" + (f" ({word})" if word else "")
-    else:
-        unit = "point" if check.max_points == 1 else "points"
-        right = f"{_number(check.points)}/{_number(check.max_points)} {unit}"
-        right = f"{word}  {right}" if word else right
-    grid = Table.grid(expand=True, padding=(0, 1, 0, 0))
-    grid.add_column(width=1)
-    grid.add_column(ratio=1)
-    grid.add_column(justify="right", no_wrap=True)
+    right = "advisory" if check.advisory else _points(check.points, check.max_points)
+    right = f"{word}  {right}" if word else right
     failed = check.verdict not in ("pass", "skipped")
-    style = "dim" if check.advisory and not failed else ("bold" if failed else "")
-    grid.add_row(
-        Text(mark, style=colour), Text(check.title, style=style), Text(right, style="dim" if not failed else colour)
-    )
-    return grid
+    style = "bold" if failed and not check.advisory else "dim" if check.advisory and not failed else ""
+    return _titled(mark, colour, check.title, right, width, style, failed)
 
 
-def _number(points: float) -> str:
-    return f"{points:g}"
+def _titled(mark: str, colour: str, title: str, right: str, width: int, style: str, failed: bool) -> list[Line]:
+    """A mark, a title and what stands at the right edge; a long title goes on below."""
+    parts = textwrap.wrap(title, max(width - len(right) - 4, 16), break_long_words=False) or [""]
+    gap = " " * max(2, width - 2 - len(parts[0]) - len(right))
+    lines = [Text.assemble((mark, colour), " ", (parts[0], style), gap, (right, colour if failed else "dim"))]
+    return lines + [Text.assemble("  ", (part, style)) for part in parts[1:]]
 
 
-def _full(explanation: Explanation) -> RenderableType:
-    parts: list[RenderableType] = [Text(explanation.claim)]
-    body: list[RenderableType] = []
+def _points(points: float, most: float) -> str:
+    return f"{points:g}/{most:g} {'point' if most == 1 else 'points'}"
+
+
+# --- a failing check in full ------------------------------------------------------------------------------------------
+
+
+def _full(report: Report, check: CheckResult, explanation: Explanation, width: int) -> Iterator[Line]:
+    yield from _wrapped(explanation.claim, width, 2)
+    body: list[Line] = []
     if explanation.call:
-        body.append(Text(explanation.call, style="cyan"))
-    for label, text in explanation.blocks:
-        body.append(_block(label, text))
+        body += _wrapped(explanation.call, width, DETAIL, "cyan", hanging=4)
+    body += _blocks(explanation.blocks, width)
     if explanation.grid is not None:
-        body.append(Text(grid_text(explanation.grid)))
-    body.extend(Text(f"wrong {fact}") for fact in explanation.where)
+        if body:
+            body.append(Text())
+        body += [Text(" " * DETAIL + line) for line in grid_text(explanation.grid, width - DETAIL).splitlines()]
+    for fact in explanation.where:
+        body += _wrapped(fact, width, DETAIL, "", hanging=2)
     if body:
-        parts.append(Padding(Group(*body), (1, 0, 1, 2)))
-    if explanation.likely:
-        parts.append(_labelled("likely cause", explanation.likely, "yellow"))
-        if explanation.evidence:
-            parts.append(Padding(Text(explanation.evidence, style="dim"), (0, 0, 0, 2)))
-    if explanation.note:
-        parts.append(_labelled("note", explanation.note, "green"))
-    if explanation.help:
-        parts.append(_labelled("help", explanation.help, "blue"))
-    if explanation.rerun:
-        parts.append(_labelled("rerun", explanation.rerun, "dim"))
-    return Group(*parts)
+        yield Text()
+        yield from body
+        yield Text()
+    for label, text, colour in (
+        ("likely cause", explanation.likely, "yellow"),
+        ("", explanation.evidence, "dim"),
+        ("note", explanation.note, "green"),
+        ("help", explanation.help, "blue"),
+    ):
+        if text:
+            yield from _labelled(label, text, colour, width)
+    if explanation.rerun and check.case is not None:
+        command = f"{_command(report)} --case {check.case.token}"
+        yield Text.assemble("  ", ("rerun: ", "dim"), command)
 
 
-def _labelled(label: str, text: str, colour: str) -> RenderableType:
-    return Text.assemble((f"{label}: ", colour), text)
-
-
-def _block(label: str, text: str) -> RenderableType:
+def _labelled(label: str, text: str, colour: str, width: int) -> Iterator[Line]:
     if not label:
-        return Text(text)
-    if "\n" in text or len(label) + len(text) > 56:
-        return Group(Text(label), Padding(Text(text), (0, 0, 0, 2)))
-    return Text.assemble(f"{label}  ", text)
+        yield from _wrapped(text, width, DETAIL, colour)
+        return
+    parts = textwrap.wrap(
+        f"{label}: {text}", width, initial_indent="  ", subsequent_indent=" " * DETAIL,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    start = len(label) + 3
+    yield Text.assemble((parts[0][:start], colour), parts[0][start:])
+    yield from map(Text, parts[1:])
 
 
-def grid_text(grid: Grid) -> str:
-    """A dependence map and the expected one side by side (one above the other where they are wide)."""
-    columns = len(grid.got[0]) if grid.got else 0
-    head = " ".join(str(c % 10) for c in range(columns))
-    labels = [f"{grid.rows} {r}" for r in range(len(grid.got))]
-    pad = max([len(label) for label in labels] + [len(grid.columns)])
-    if pad + 4 * columns + 16 <= 58:
-        lines = [f"{grid.columns:>{pad}} {head}     expected {head}"]
-        for label, got, expected in zip(labels, grid.got, grid.expected, strict=True):
-            lines.append(f"{label:>{pad}} {_cells(got)}              {_cells(expected)}")
-    else:
-        lines = ["you", f"{grid.columns:>{pad}} {head}"]
-        lines += [f"{label:>{pad}} {_cells(row)}" for label, row in zip(labels, grid.got, strict=True)]
-        lines += ["expected", f"{grid.columns:>{pad}} {head}"]
-        lines += [f"{label:>{pad}} {_cells(row)}" for label, row in zip(labels, grid.expected, strict=True)]
-    lines.append(
-        f"{MOVED} output changed   {STILL} output unchanged" + (f"   {OPEN} undecided" if _any_open(grid) else "")
-    )
-    return "\n".join(lines)
+def _wrapped(text: str, width: int, indent: int, style: str = "", hanging: int = 0) -> list[Line]:
+    """Paragraphs at an indent; what goes on below the first line hangs by ``hanging`` more."""
+    lines: list[Line] = []
+    for paragraph in text.splitlines() or [""]:
+        inside = indent + len(paragraph) - len(paragraph.lstrip())
+        parts = textwrap.wrap(
+            paragraph.strip(), width, initial_indent=" " * inside, subsequent_indent=" " * (inside + hanging),
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        lines += [Text(part, style=style) for part in parts]
+    return lines
 
 
-def _cells(row: tuple[bool | None, ...]) -> str:
-    return " ".join(OPEN if cell is None else MOVED if cell else STILL for cell in row)
+def _blocks(blocks: Sequence[tuple[str, str]], width: int) -> list[Line]:
+    """Labelled values below each other, the labels as wide as the widest; a value too wide for that goes below its label."""
+    lines: list[Line] = []
+    indent = DETAIL + 2
+    column = max((len(label) for label, _ in blocks), default=0) + 2
+    values = [line for label, text in blocks if label for line in text.split("\n") if line.lstrip().startswith("[")]
+    wide = indent + column > width // 2 or any(indent + column + len(line) > width for line in values)
+    for label, text in blocks:
+        if not label:
+            lines += _wrapped(text, width, indent, "dim")
+        elif wide:
+            if label.strip():
+                lines.append(Text(" " * indent + label))
+            lines += [line for part in text.split("\n") for line in _unbroken(part, width, indent + 2)]
+        else:
+            body = [line for part in text.split("\n") for line in _unbroken(part, width, indent + column)]
+            for at, line in enumerate(body):
+                lead = " " * indent + (label if at == 0 else "").ljust(column)
+                lines.append(Text(lead + line.plain[len(lead) :]))
+    return lines
 
 
-def _any_open(grid: Grid) -> bool:
-    return any(cell is None for rows in (grid.got, grid.expected) for row in rows for cell in row)
+def _unbroken(text: str, width: int, indent: int) -> list[Line]:
+    """A line of values or code: broken only where it must be, between words, and never re-spaced where it fits."""
+    if indent + len(text) <= width:
+        return [Text(" " * indent + text)]
+    return _wrapped(text, width, indent, hanging=2)
 
 
-def _output(output: str, verbose: bool) -> RenderableType:
-    lines = output.rstrip("\n").split("\n")
-    kept = lines if verbose else lines[:MAX_OUTPUT_LINES]
-    parts: list[RenderableType] = [Text("your code printed:", style="dim")]
-    parts.extend(Text(f"  │ {line}", style="dim") for line in kept)
+# --- the end of the page ----------------------------------------------------------------------------------------------
+
+
+def _end(report: Report, width: int, verbose: bool) -> list[Line]:
+    lines: list[Line] = []
+    if report.output:
+        lines += [Text(), *_output(report.output, width, verbose)]
+    return [*lines, Text(), *_summary(report, width)]
+
+
+def _output(output: str, width: int, verbose: bool) -> Iterator[Line]:
+    lines = output.expandtabs(4).rstrip("\n").split("\n")
+    kept = lines if verbose or len(lines) <= MAX_OUTPUT_LINES + 1 else lines[:MAX_OUTPUT_LINES]
+    yield Text("your code printed:", style="dim")
+    for line in kept:
+        cut = line if verbose or len(line) <= width - 4 else line[: width - 5] + "…"
+        yield Text(f"  │ {cut}", style="dim")
     if len(lines) > len(kept):
-        parts.append(Text(f"  │ ... {len(lines) - len(kept)} more lines (-v shows them)", style="dim"))
-    return Group(*parts)
+        yield Text(f"  │ … {len(lines) - len(kept)} more lines (-v shows them)", style="dim")
 
 
-def _summary(report: Report) -> RenderableType:
-    lines: list[RenderableType] = []
+def _summary(report: Report, width: int) -> Iterator[Line]:
     if report.status == "not_graded":
-        lines.append(Text.assemble(("not graded", "bold magenta"), ": ", report.reason or ""))
-        lines.append(Text("This is the grader's fault, not yours. Next: grader doctor"))
-        return Group(*lines)
+        yield from _labelled("not graded", report.reason or "", "bold magenta", width)
+        yield Text("This is the grader's fault, not yours. Next: grader doctor")
+        return
     word, colour = ("passed", "bold green") if report.passed else ("not passed", "bold red")
     assert report.score is not None
-    lines.append(Text.assemble((word, colour), f"   {_number(report.score)} of {_number(report.max_score)} points"))
+    yield Text.assemble((word, colour), f"   {report.score:g} of {report.max_score:g} points")
     if not report.secret:
-        lines.append(Text(f"same cases again: grade {report.exercise} --seed {report.seed}", style="dim"))
-    return Group(*lines)
+        yield Text(f"same cases again: {_command(report)} --seed {report.seed}", style="dim")
+
+
+def _command(report: Report) -> str:
+    """The command that grades this very file; the file is named where it is not the one that is found by itself."""
+    path = str(report.submission["path"])
+    if path in (f"{report.exercise}.py", f"{report.exercise}.ipynb", f"./{report.exercise}.py"):
+        return f"grade {report.exercise}"
+    return f"grade {report.exercise} {shlex.quote(path)}"

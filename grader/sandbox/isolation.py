@@ -117,9 +117,6 @@ class Entered:
     uid: int | None
     missing: tuple[Missing, ...]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.names
-
 
 @dataclass(frozen=True)
 class Isolation:

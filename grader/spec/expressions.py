@@ -140,9 +140,11 @@ def _unreadable(what: str, text: str, error: BaseException) -> ExpressionError:
     message = f"not {what}"
     offset = None
     if isinstance(error, SyntaxError) and error.offset is not None and error.lineno == 1:
-        lead = len(text) - len(text.lstrip())
-        offset = lead + min(error.offset - 1, len(text.strip()))
-        message += f": Python's grammar stops at `{text[offset:]}`" if text[offset:].strip() else ": it ends too early"
+        lead, length = len(text) - len(text.lstrip()), len(text.strip())
+        # Where the text merely ends, Python counts from 0 or from beyond the end.
+        offset = lead + (error.offset - 1 if 0 < error.offset <= length else length)
+        rest = text[offset:].strip()
+        message += f": it cannot be read from `{rest}` on" if rest else ": it ends too early"
     return ExpressionError(message, offset)
 
 
@@ -150,8 +152,10 @@ def offset_of(node: ast.expr, text: str) -> int | None:
     """How many characters of ``text`` stand before ``node``; None beyond the first line."""
     if node.lineno != 1:
         return None
+    # The fault of `x.T` is its dot.
+    column = node.value.end_col_offset or 0 if isinstance(node, ast.Attribute) else node.col_offset
     lead = len(text) - len(text.lstrip())
-    return lead + len(text.strip().encode()[: node.col_offset].decode("utf-8", "replace"))
+    return lead + len(text.strip().encode()[:column].decode("utf-8", "replace"))
 
 
 def variables(tree: ast.expr) -> list[ast.Name]:

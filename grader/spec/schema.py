@@ -1,12 +1,13 @@
 """The exercise file as typed models: the one description that loading, the editor schema and the manual share.
 
 Structure is checked here, by pydantic; what needs more than one place of the file (names that must exist, shapes that
-must agree) is checked in `grader.spec.load`.
+must agree) is checked in `grader.spec.meaning`.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, field_validator
@@ -29,48 +30,66 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
 
+@dataclass(frozen=True)
+class Form:
+    """Marks an annotation whose YAML form is not what its type says: ``says`` is that form in words."""
+
+    name: str
+    says: str
+
+
+def complain(reason: str, wanted: str = "", offset: int | None = None) -> PydanticCustomError:
+    """A validator's error in words for the author: what is wrong, what was expected, and how far into the text."""
+    return PydanticCustomError("author", "{reason}", {"reason": reason, "wanted": wanted, "offset": offset})
+
+
 def _expression(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise PydanticCustomError("expression", "not an expression over dims such as 2 * d")
+        raise complain("")
     if isinstance(value, str):
         try:
             expressions.parse(value)
         except expressions.ExpressionError as error:
-            raise PydanticCustomError("expression", "{reason}", {"reason": str(error)}) from None
+            raise complain(f"`{value}`: {error}", offset=error.offset) from None
     return value
 
 
 def _assignment(value: Any) -> Any:
     if not isinstance(value, str):
-        raise PydanticCustomError("assignment", "not an assignment such as x[:, 0] = 0")
+        raise complain("")
     try:
         expressions.parse_assignment(value)
     except expressions.ExpressionError as error:
-        raise PydanticCustomError("assignment", "{reason}", {"reason": str(error)}) from None
+        raise complain(f"`{value}`: {error}", offset=error.offset) from None
     return value
 
 
-Expression = Annotated[int | float | str, BeforeValidator(_expression)]
-Assignment = Annotated[str, BeforeValidator(_assignment)]
-_RANGE = re.compile(r"^\s*(-?[\d.]+(?:[eE]-?\d+)?)\s*\.\.\s*(-?[\d.]+(?:[eE]-?\d+)?)\s*$")
+Expression = Annotated[
+    int | float | str,
+    BeforeValidator(_expression),
+    Form("expression", "a number, or an expression such as 2 * d"),
+]
+Assignment = Annotated[
+    str, BeforeValidator(_assignment), Form("assignment", "an assignment such as `x[:, 0] = 0` (in quotes)")
+]
+_NUMBER = r"(-?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?)"
+RANGE = rf"^\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*$"
+_RANGE = re.compile(RANGE)
 
 
 def parse_range(text: str) -> tuple[float, float] | None:
     """(low, high) of ``2..6``, both included, or None when ``text`` is no range."""
     match = _RANGE.match(text)
-    if match is None:
-        return None
-    try:
-        return float(match[1]), float(match[2])
-    except ValueError:
-        return None
+    return (float(match[1]), float(match[2])) if match is not None else None
 
 
 class Dim(Model):
     """How one dim is drawn: by exactly one of ``range``, ``choices`` and ``value``."""
 
     range: str | None = Field(None, description="Both ends included, such as 2..6.")
-    choices: tuple[int, ...] | None = Field(None, description="The sizes to choose from.")
+    choices: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+        None, min_length=1, description="The sizes to choose from."
+    )
     value: Expression | None = Field(None, description="A number, or an expression of earlier dims.")
     free: bool = Field(False, description="May equal other dims (depths and counts).")
 
@@ -84,8 +103,10 @@ class Dim(Model):
     def _whole(cls, value: str | None) -> str | None:
         if value is not None:
             ends = parse_range(value)
-            if ends is None or ends[0] != int(ends[0]) or ends[1] != int(ends[1]) or ends[0] > ends[1] or ends[0] < 0:
-                raise PydanticCustomError("range", "not a range of whole numbers such as 2..6")
+            if ends is None or ends[0] != int(ends[0]) or ends[1] != int(ends[1]) or ends[0] < 0:
+                raise complain("", "a range of whole numbers such as 2..6")
+            if ends[0] > ends[1]:
+                raise complain(f"the range {value} is empty", "the smaller number first, such as 2..6")
         return value
 
     def bounds(self) -> tuple[int, int]:
@@ -95,23 +116,33 @@ class Dim(Model):
         return int(ends[0]), int(ends[1])
 
 
+DIM_FORMS = ("range", "choices", "value")
+
+
 def _dim(value: Any) -> Any:
     if isinstance(value, Dim):
         return value
     if isinstance(value, list):
-        value = {"choices": value}
-    elif isinstance(value, str) and ".." in value:
-        value = {"range": value}
-    elif isinstance(value, int | str) and not isinstance(value, bool):
-        value = {"value": value}
-    elif not isinstance(value, dict):
-        raise PydanticCustomError("dim", "not a dim: write 2..6, [1, 2, 4], a number or an expression of other dims")
-    if sum(key in value for key in ("range", "choices", "value")) != 1:
-        raise PydanticCustomError("dim", "a dim has exactly one of range, choices and value")
+        return {"choices": value}
+    if isinstance(value, str) and ".." in value:
+        return {"range": value}
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        return {"value": value}
+    if not isinstance(value, dict):
+        raise complain("")
+    given = [key for key in DIM_FORMS if key in value]
+    if len(given) > 1:
+        raise complain("it has " + " and ".join(f"`{key}`" for key in given), "exactly one of range, choices and value")
+    if not given and set(value) <= set(Dim.model_fields):
+        raise complain("it has no size", "exactly one of range, choices and value")
     return value
 
 
-DimEntry = Annotated[Dim, BeforeValidator(_dim)]
+DimEntry = Annotated[
+    Dim,
+    BeforeValidator(_dim),
+    Form("dim", "a range such as 2..6, a list of sizes, a number, or an expression of other dims"),
+]
 
 
 class _Input(Model):
@@ -130,7 +161,7 @@ class _Input(Model):
 class _Shaped(_Input):
     shape: tuple[Expression, ...] = Field(description="One expression of dims per axis; [] is 0-d.")
     layout: Literal["contiguous", "transposed", "stepped"] = Field(
-        "contiguous", description="Memory layout of the array."
+        "contiguous", description="Memory layout of the array: contiguous, transposed (last axis first), or stepped."
     )
 
     @field_validator("shape", mode="before")
@@ -140,7 +171,9 @@ class _Shaped(_Input):
 
 
 class FloatInput(_Shaped):
-    kind: Literal["float"] = "float"
+    """An array of floats in the dtype of the case."""
+
+    kind: Literal["float"] = Field("float", description="float is the default and may be left out.")
     distribution: Literal["normal", "uniform"] = Field("normal", description="normal (the default) or uniform.")
     scale: Expression = Field(1.0, description="Standard deviation of a normal input.")
     offset: Expression = Field(0.0, description="Added to a normal input.")
@@ -150,21 +183,27 @@ class FloatInput(_Shaped):
 
 
 class IdsInput(_Shaped):
-    kind: Literal["ids"]
+    """An array of whole numbers from 0 up: token ids, labels, classes."""
+
+    kind: Literal["ids"] = Field(description="ids")
     below: Expression = Field(description="Ids are drawn from 0 up to this, excluded.")
     dtype: Literal["int64", "int32", "float"] = Field(
         "int64", alias="as", description="int64, int32, or float (the case's float dtype)."
     )
     ignore: int | None = Field(None, description="The label that stands for `not counted`, such as -100.")
-    ignored: float = Field(0.3, description="Share of labels replaced by `ignore`; at least one is left.")
+    ignored: float = Field(
+        0.3, ge=0, le=1, description="Share of labels replaced by `ignore`; at least one is left."
+    )
 
 
 class IntegersInput(_Shaped):
-    kind: Literal["integers"]
+    """An array of whole numbers between two ends."""
+
+    kind: Literal["integers"] = Field(description="integers")
     low: Expression = Field(0, description="Smallest value.")
     high: Expression = Field(description="Largest value, included.")
     dtype: tuple[Literal["int64", "int32", "int16", "int8", "float"], ...] = Field(
-        ("int64",), alias="as", description="One dtype, or a list from which each case draws."
+        ("int64",), alias="as", min_length=1, description="One dtype, or a list from which each case draws."
     )
 
     @field_validator("dtype", mode="before")
@@ -174,16 +213,20 @@ class IntegersInput(_Shaped):
 
 
 class BooleansInput(_Shaped):
-    kind: Literal["booleans"]
+    """An array of True and False."""
+
+    kind: Literal["booleans"] = Field(description="booleans")
     share: float = Field(0.5, ge=0, le=1, description="Share of True.")
 
 
 class ScalarInput(_Input):
     """A Python number: by exactly one of ``value``, ``choices`` and ``range``."""
 
-    kind: Literal["scalar"] = "scalar"
+    kind: Literal["scalar"] = Field(
+        "scalar", description="scalar; may be left out where value, choices or range is given."
+    )
     value: Any = Field(None, description="A literal, or an expression of dims.")
-    choices: tuple[Any, ...] | None = Field(None, description="Literals to choose from.")
+    choices: tuple[Any, ...] | None = Field(None, min_length=1, description="Literals to choose from.")
     range: str | None = Field(None, description="A float is drawn uniformly between both ends, such as 0.1..0.9.")
 
     @field_validator("choices", mode="before")
@@ -194,13 +237,19 @@ class ScalarInput(_Input):
     @field_validator("range")
     @classmethod
     def _numbers(cls, value: str | None) -> str | None:
-        if value is not None and parse_range(value) is None:
-            raise PydanticCustomError("range", "not a range such as 0.1..0.9")
+        if value is not None:
+            ends = parse_range(value)
+            if ends is None:
+                raise complain("", "a range such as 0.1..0.9")
+            if ends[0] > ends[1]:
+                raise complain(f"the range {value} is empty", "the smaller number first, such as 0.1..0.9")
         return value
 
 
 class ListInput(_Input):
-    kind: Literal["list"]
+    """A Python list: by ``items``, one by one, or by ``count`` and ``of``."""
+
+    kind: Literal["list"] = Field(description="list")
     items: tuple[InputEntry | None, ...] | None = Field(None, description="One input per place; null is None.")
     count: Expression | None = Field(None, description="With `of`: how many.")
     of: InputEntry | None = Field(None, description="With `count`: what each is.")
@@ -212,14 +261,16 @@ class ListInput(_Input):
 
 
 class DictInput(_Input):
-    kind: Literal["dict"]
-    items: dict[str, InputEntry]
+    """A Python dict, such as parameters by name."""
+
+    kind: Literal["dict"] = Field(description="dict")
+    items: dict[str, InputEntry] = Field(description="One input per key.")
 
 
 class FunctionInput(_Input):
     """A function handed in; each call crosses to the grader, which answers with ``returns`` and keeps the record."""
 
-    kind: Literal["function"]
+    kind: Literal["function"] = Field(description="function")
     parameters: tuple[str, ...] = Field(description="Names of its arguments, for use in `returns`.")
     returns: Expression = Field(description="An expression of the arguments, dims, inputs and aux.")
 
@@ -232,7 +283,8 @@ class FunctionInput(_Input):
 KINDS = ("float", "ids", "integers", "booleans", "scalar", "list", "dict", "function")
 
 
-def _kind(value: Any) -> str | None:
+def kind_of(value: Any) -> str | None:
+    """The kind of a raw input: what it says, or what its keys say."""
     if isinstance(value, BaseModel):
         return str(getattr(value, "kind", ""))
     if isinstance(value, dict):
@@ -251,11 +303,8 @@ InputEntry = Annotated[
     | Annotated[ListInput, Tag("list")]
     | Annotated[DictInput, Tag("dict")]
     | Annotated[FunctionInput, Tag("function")],
-    Discriminator(
-        _kind,
-        custom_error_type="kind",
-        custom_error_message="not an input: a mapping with shape, value, or one of the kinds " + ", ".join(KINDS),
-    ),
+    Discriminator(kind_of),
+    Form("input", "a mapping with `shape` or `value`, or of one of the kinds " + ", ".join(KINDS)),
 ]
 
 
@@ -265,7 +314,7 @@ class Output(Model):
     kind: Literal["array", "scalar", "tuple", "list", "dict", "python"] = Field(
         "array", description="The form of the result."
     )
-    axes: tuple[str, ...] | None = Field(None, description="A name per axis, for messages.")
+    axes: tuple[str, ...] | None = Field(None, description="A name per axis of an array, for messages.")
     shape: tuple[Expression, ...] | None = Field(None, description="Checked against the reference by `grader lint`.")
     dtype: Literal["floats", "float64", "float32", "int64", "signed_integer", "bool"] = Field(
         "floats", description="floats: the dtype of the float inputs."
@@ -282,7 +331,14 @@ def _output(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
+OutputEntry = Annotated[
+    Output, BeforeValidator(_output), Form("output", "a mapping such as {axes: [row, column]}, or a kind alone")
+]
+
+
 class EdgeCase(Model):
+    """A named case that is always run; a line of its own in the report."""
+
     title: str = Field(description="What a student reads, such as: no encoder blocks (E = 0).")
     dims: dict[str, DimEntry] = Field(default_factory=dict, description="Replace dims of the same name.")
     inputs: dict[str, dict[str, Any] | None] = Field(
@@ -290,7 +346,7 @@ class EdgeCase(Model):
     )
     omit: tuple[str, ...] = Field((), description="Optional inputs that are left out of the call.")
     adjust: tuple[Assignment, ...] = Field((), description="Assignments run after the exercise's own.")
-    dtypes: tuple[FloatDtype, ...] | None = Field(None, description="Instead of the exercise's dtypes.")
+    dtypes: tuple[FloatDtype, ...] | None = Field(None, min_length=1, description="Instead of the exercise's dtypes.")
     count: int = Field(1, ge=1, le=50, description="How many draws of this case.")
     points: float | None = Field(None, ge=0, description="Instead of the check's points.")
     help: str | None = Field(None, description="Shown under `help:` when the case fails.")
@@ -309,7 +365,7 @@ class Example(Model):
     from_reference: bool = Field(False, description="Inputs come from `cases(rng)` in solution.py, under this name.")
     expected: Any = Field(None, description="Published values of the result.")
     tolerance: float = Field(0.0, ge=0, description="Absolute, for the published digits.")
-    dtypes: tuple[FloatDtype, ...] | None = Field(None, description="Default: float64.")
+    dtypes: tuple[FloatDtype, ...] | None = Field(None, min_length=1, description="Default: float64.")
     points: float | None = Field(None, ge=0, description="Instead of the check's points.")
     help: str | None = Field(None, description="Shown under `help:` when the case fails.")
 
@@ -320,6 +376,8 @@ class Example(Model):
 
 
 class Cases(Model):
+    """What the function is called on."""
+
     random: int = Field(6, ge=0, le=500, description="Random cases, each with dims of its own.")
     edge: dict[str, EdgeCase] = Field(default_factory=dict, description="Named edge cases, always run.")
     examples: dict[str, Example] = Field(default_factory=dict, description="Published cases.")
@@ -332,8 +390,10 @@ class _Check(Model):
     advisory: bool = Field(False, description="Run and shown, and never counts.")
     help: str | None = Field(None, description="Shown under `help:` when it fails.")
     reveal: Reveal | None = Field(None, description="Instead of the exercise's `reveal`.")
-    cases: str | tuple[str, ...] | None = Field(None, description="random, edge, examples, or names of cases.")
-    dtypes: tuple[FloatDtype, ...] | None = Field(None, description="Instead of the exercise's dtypes.")
+    cases: Annotated[
+        str | tuple[str, ...], Form("cases", "random, edge, examples, the name of a case, or a list of these")
+    ] | None = Field(None, min_length=1, description="random, edge, examples, or names of cases.")
+    dtypes: tuple[FloatDtype, ...] | None = Field(None, min_length=1, description="Instead of the exercise's dtypes.")
 
     @field_validator("cases", "dtypes", mode="before")
     @classmethod
@@ -342,38 +402,57 @@ class _Check(Model):
 
 
 class ValuesCheck(_Check):
-    kind: Literal["values"]
+    """The result is the expected one, in structure, type, shape, dtype and value."""
+
+    kind: Literal["values"] = Field(description="values")
 
 
 class InputsUnchangedCheck(_Check):
-    kind: Literal["inputs_unchanged"]
+    """No call changes an argument, bit for bit."""
+
+    kind: Literal["inputs_unchanged"] = Field(description="inputs_unchanged")
 
 
 class RepeatableCheck(_Check):
-    kind: Literal["repeatable"]
+    """Asked again after all the other calls, the function answers as before."""
+
+    kind: Literal["repeatable"] = Field(description="repeatable")
+
+
+PartName = Annotated[str | int, Form("part", "the name of a part of the output, or its index")]
 
 
 class _Relation(_Check):
-    inputs: dict[str, int] = Field(description="The inputs that are changed, each with the axis along which.")
+    inputs: dict[str, int] = Field(
+        min_length=1, description="The inputs that are changed, each with the axis along which."
+    )
     output: int = Field(description="The axis of the output along which the effect is seen.")
-    part: str | int | None = Field(None, description="Which part of a tuple or dict, by name or index.")
+    part: PartName | None = Field(None, description="Which part of a tuple or dict, by name or index.")
 
 
 class IndependentCheck(_Relation):
-    kind: Literal["independent"]
+    """One example does not reach another."""
+
+    kind: Literal["independent"] = Field(description="independent")
 
 
 class CausalCheck(_Relation):
-    kind: Literal["causal"]
+    """Later positions do not reach earlier outputs."""
+
+    kind: Literal["causal"] = Field(description="causal")
 
 
 class ReadsCheck(_Relation):
-    kind: Literal["reads"]
+    """Every output depends on every input position on which the reference's depends."""
+
+    kind: Literal["reads"] = Field(description="reads")
 
 
 class IgnoresCheck(_Check):
-    kind: Literal["ignores"]
-    what: tuple[str, ...] = Field(description="Inputs, or slices of inputs, that must have no effect.")
+    """Other large finite values where nothing is to be read change nothing."""
+
+    kind: Literal["ignores"] = Field(description="ignores")
+    what: tuple[str, ...] = Field(min_length=1, description="Inputs, or slices of inputs, that must have no effect.")
 
     @field_validator("what", mode="before")
     @classmethod
@@ -382,8 +461,10 @@ class IgnoresCheck(_Check):
 
 
 class GradientsCheck(_Check):
-    kind: Literal["gradients"]
-    wrt: tuple[str, ...] | None = Field(None, description="Default: every float array.")
+    """Gradients reach every input they should and are the reference's (torch)."""
+
+    kind: Literal["gradients"] = Field(description="gradients")
+    wrt: tuple[str, ...] | None = Field(None, min_length=1, description="Default: every float array.")
     zero: tuple[str, ...] = Field((), description="Inputs or slices whose gradient must be exactly zero.")
 
     @field_validator("wrt", "zero", mode="before")
@@ -393,19 +474,27 @@ class GradientsCheck(_Check):
 
 
 class DeviceCheck(_Check):
-    kind: Literal["device"]
+    """Computation and result stay on the device of the inputs (torch)."""
+
+    kind: Literal["device"] = Field(description="device")
 
 
 class PrecisionCheck(_Check):
-    kind: Literal["precision"]
+    """The arithmetic is done in the precision of the inputs."""
+
+    kind: Literal["precision"] = Field(description="precision")
 
 
 class StridedCheck(_Check):
-    kind: Literal["strided"]
+    """Inputs that are not contiguous in memory give the same result."""
+
+    kind: Literal["strided"] = Field(description="strided")
 
 
 class SourceCheck(_Check):
-    kind: Literal["source"]
+    """Calls that the file must, or must not, contain."""
+
+    kind: Literal["source"] = Field(description="source")
     require: tuple[str, ...] = Field((), description="Calls that must occur, such as np.exp.")
     forbid: tuple[str, ...] = Field((), description="Calls that may not occur.")
 
@@ -416,19 +505,26 @@ class SourceCheck(_Check):
 
 
 class CallsCheck(_Check):
-    kind: Literal["calls"]
+    """A function handed in is called as the reference calls it."""
+
+    kind: Literal["calls"] = Field(description="calls")
     function: str = Field(description="The input of kind function whose calls must equal the reference's.")
 
 
 class PeakMemoryCheck(_Check):
-    kind: Literal["peak_memory"]
+    """The memory held at once, above the inputs, stays below a limit."""
+
+    kind: Literal["peak_memory"] = Field(description="peak_memory")
     below: Expression = Field(description="Bytes above the inputs, an expression of dims and `itemsize`.")
 
 
 class FallsCheck(_Check):
-    kind: Literal["falls"]
-    output: str | int = Field(description="The part of the result that must fall.")
+    """A part of the result falls when parts of it are fed back as inputs."""
+
+    kind: Literal["falls"] = Field(description="falls")
+    output: PartName = Field(description="The part of the result that must fall.")
     feed: dict[str, str] = Field(
+        min_length=1,
         description="Parts of the result (by name or index) that become inputs of the next step."
     )
     steps: int = Field(2, ge=2, le=20, description="How many steps.")
@@ -478,6 +574,8 @@ CheckEntry = Annotated[
 
 
 class LimitsEntry(Model):
+    """What one call may cost."""
+
     time: float = Field(5.0, gt=0, le=600, description="Seconds of computing time per call.")
     memory: float = Field(1024.0, gt=0, description="MB above the start.")
 
@@ -496,13 +594,15 @@ class ExerciseFile(Model):
     framework: Framework = Field(description="What the function receives and returns.")
     function: str | None = Field(None, pattern=r"^[A-Za-z_]\w*$", description="Default: the name of the folder.")
     builds_on: tuple[str, ...] = Field((), description="Exercises to do before.")
-    dtypes: tuple[FloatDtype, ...] = Field(("float64", "float32"), description="Dtypes of the float inputs.")
+    dtypes: tuple[FloatDtype, ...] = Field(
+        ("float64", "float32"), min_length=1, description="Dtypes of the float inputs."
+    )
     dims: dict[str, DimEntry] = Field(default_factory=dict, description="Sizes, drawn for each case.")
     constraints: tuple[Expression, ...] = Field((), description="Conditions on dims.")
     inputs: dict[str, InputEntry] = Field(description="The arguments, in the order of the signature.")
     aux: dict[str, InputEntry] = Field(default_factory=dict, description="Drawn like inputs, and not passed.")
     adjust: tuple[Assignment, ...] = Field((), description="Assignments run on the drawn values.")
-    output: Annotated[Output, BeforeValidator(_output)] = Field(default=Output(), description="What is returned.")
+    output: OutputEntry = Field(default=Output(), description="What is returned.")
     cases: Cases = Field(default=Cases(), description="What the function is called on.")
     checks: tuple[CheckEntry, ...] = Field(min_length=1, description="What is asked of it, in the order of the report.")
     hints: tuple[str, ...] = Field((), description="From where to look to the line most people miss.")
@@ -530,12 +630,16 @@ class TrackFile(Model):
 
 
 class PatchEntry(Model):
+    """One replacement on the text of solution.py."""
+
     find: str = Field(min_length=1, description="Exact text of solution.py.")
     replace: str = Field(description="What stands there instead.")
     all: bool = Field(False, description="Replace every occurrence, not just the only one.")
 
 
 class MisconceptionEntry(Model):
+    """One mistake a student may make, as a patch of the reference that makes it."""
+
     id: str = Field(pattern=NAME, description="A name of its own.")
     says: str = Field(description="Completes `likely cause:`.")
     help: str | None = Field(None, description="Shown under `help:`.")

@@ -166,7 +166,12 @@ def describe(error: BaseException, filename: str) -> dict[str, Any]:
     kept = [frame for index, frame in enumerate(frames) if frame["own"] or index == len(frames) - 1]
     if len(kept) > 12:
         kept = kept[:6] + kept[-6:]
-    return {"type": type(error).__name__[:200], "message": _text(error), "frames": kept}
+    return {"type": _type_name(error), "message": _text(error), "frames": kept}
+
+
+def _type_name(error: BaseException) -> str:
+    # Past the class's own metaclass, which may be the submission's.
+    return str(type.__dict__["__name__"].__get__(type(error)))[:200]
 
 
 def _text(error: BaseException) -> str:

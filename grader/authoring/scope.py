@@ -50,7 +50,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Setup:
+class Scope:
     """One exercise being linted."""
 
     exercise: Exercise

@@ -1,0 +1,123 @@
+"""``grader lint``: parse, call, print, exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grader.cli import frame
+
+if TYPE_CHECKING:
+    from grader.authoring.scope import Watch
+    from grader.sandbox.runner import Runner
+
+STYLES = {"title": "bold green", "bad": "bold red", "text": "", "faint": "dim"}
+MAX_JOBS = 8
+EPILOG = """
+\b
+Examples:
+  grader lint                        every exercise
+  grader lint softmax --strict       what our own catalogue is held to
+  grader lint --quick --json -       a sample of mutants, for CI; the findings as data
+"""
+
+
+@click.command("lint", epilog=EPILOG)
+@click.argument("names", nargs=-1, metavar="[EXERCISE]...")
+@click.option("--quick", is_flag=True, help="A sample of the mutants and fewer seeds.")
+@click.option("--strict", is_flag=True, help="Ask for fixtures, misconceptions, hints and a worked example too.")
+@click.option("--json", "json_path", metavar="FILE", help="Write what was found as JSON; - is standard output, alone.")
+@click.option("--jobs", type=click.IntRange(1, 64), metavar="N", help="Workers at once (default: one per core, at most 8).")
+@click.option("--seeds", type=click.IntRange(1, 1000), metavar="N", help="Seeds per fixture and misconception (default: 3, quick 2).")
+@frame.library_options
+def lint(
+    names: tuple[str, ...],
+    quick: bool,
+    strict: bool,
+    json_path: str | None,
+    jobs: int | None,
+    seeds: int | None,
+    exercises: Path | None,
+    reference: Path | None,
+) -> int:
+    """Prove that exercises accept right answers and reject wrong ones (all of them, unless you name some)."""
+    from grader.authoring import summary
+    from grader.authoring.lint import Linter
+    from grader.authoring.scope import Settings
+    from grader.spec import load
+
+    library = frame.open_library(exercises, reference)
+    known = load.folders(library)
+    for name in names:
+        if name not in known:
+            load.load(library, name)
+    settings = Settings(quick, strict, jobs or usable_cores(), seeds)
+    console = None if json_path == "-" else frame.console()
+    results = []
+    with runners() as runner_for:
+        for name in dict.fromkeys(names or known):
+            with progress(name) as watch:
+                linted = Linter(library, known, runner_for, settings, watch).lint(known[name])
+            results.append(linted)
+            if console is not None:
+                for style, text in summary.lines(linted, strict):
+                    console.print(text, style=STYLES[style], soft_wrap=True)
+    if json_path is not None:
+        frame.write_text(json_path, summary.to_json(results, strict, quick))
+    wrong = [linted for linted in results if linted.errors(strict)]
+    if console is not None and wrong:
+        again = " ".join(linted.exercise for linted in wrong[:8])
+        console.print(f"next: mend these, then  grader lint {again}{' --strict' if strict else ''}", soft_wrap=True)
+    return 2 if wrong else 0
+
+
+def usable_cores() -> int:
+    """The cores this process may use, at most `MAX_JOBS`."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(MAX_JOBS, count)
+
+
+@contextmanager
+def runners() -> Iterator[Callable[[str], Runner]]:
+    """One warm runner per framework, started when first asked for and closed together."""
+    from grader.sandbox.runner import make_runner
+
+    started: dict[str, Runner] = {}
+
+    def runner_for(framework: str) -> Runner:
+        if framework not in started:
+            started[framework] = make_runner("fork", framework)
+            started[framework].wait_ready()
+        return started[framework]
+
+    try:
+        yield runner_for
+    finally:
+        for runner in started.values():
+            runner.close()
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Watch]:
+    """A bar per stage on standard error, where that is a terminal."""
+    from grader.authoring.scope import unwatched
+
+    if not sys.stderr.isatty():
+        yield unwatched
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=frame.console(stderr=True), transient=True) as bar:
+
+        def watch(stage: str, total: int) -> Callable[[], None]:
+            task = bar.add_task(f"{name}: {stage}", total=total)
+            return lambda: bar.advance(task)
+
+        yield watch
