@@ -110,10 +110,16 @@ def leading(checks: Sequence[CheckResult]) -> CheckResult | None:
     failing = [check for check in failing if not check.advisory] or failing
     common = Counter(likeness(check) for check in failing)
 
+    # What answers differently each time seems to depend on everything.
+    shaky = any(check.cause == "not_repeatable" for check in failing)
+    values_differ = any(check.cause is None for check in failing)
+
     def rank(check: CheckResult) -> tuple[int, int, bool, int]:
         explanation = check.explanation
         assert explanation is not None
-        kind = 0 if explanation.grid is not None else 2 if check.cause in BESIDE_VALUES else 1
+        kind = 0 if explanation.grid is not None and not shaky else 2 if check.cause in BESIDE_VALUES else 1
+        if check.cause == "not_repeatable" and values_differ:
+            kind = 0
         cut = any(text.startswith(PARTIAL) for label, text in explanation.blocks if not label)
         # In steps, so that of two about equally long the first is taken.
         length = (sum(len(text) for _, text in explanation.blocks) + len(explanation.call)) // 150
@@ -299,11 +305,11 @@ def _wrong_result(
             claim = f"{what} is {_kind(mismatch.actual)}, which cannot be graded: {mismatch.note}."
             blocks = ((EXPECTED, compare.describe(mismatch.expected)),)
         case "type" if mismatch.actual is None and not mismatch.path:
-            claim = f"Your function returned None; expected {mismatch.note or _kind(mismatch.expected)}."
+            claim = f"Your function returned None; expected {_wanted(mismatch)}."
             blocks = ((EXPECTED, _summary_of(mismatch.expected)),)
             note = "a function that ends without `return` returns None."
         case "type":
-            claim = f"{what} is {_kind(mismatch.actual)}; expected {mismatch.note or _kind(mismatch.expected)}."
+            claim = f"{what} is {_kind(mismatch.actual)}; expected {_wanted(mismatch)}."
             blocks = (
                 (GOT, _summary_of(mismatch.actual)),
                 (EXPECTED, _summary_of(mismatch.expected)),
@@ -386,8 +392,17 @@ def _kind(value: Value) -> str:
     return compare.describe(value)
 
 
+def _wanted(mismatch: Mismatch) -> str:
+    expected = mismatch.expected
+    if isinstance(expected, Array) and expected.shape == () and expected.family != "tensor":
+        return "a number"
+    return mismatch.note or _kind(expected)
+
+
 def _summary_of(value: Value) -> str:
     """A value in one line: Python values as they are where that is short, arrays by shape and dtype."""
+    if isinstance(value, Array) and value.family == "scalar":
+        return f"a number, such as a NumPy {value.dtype}"
     if value is None or isinstance(value, Array | Opaque | Function):
         return compare.describe(value)
     if isinstance(value, list | tuple | dict) and _holds_arrays(value):

@@ -65,7 +65,7 @@ def grade(
     own_oracle = oracle is None
     own_diagnostician = diagnostician is None
     diagnostician = diagnostician or Diagnostician(runner, exercise)
-    limits = _limits(exercise, options)
+    limits = limits_of(exercise, options)
     lockdown = lockdown or Lockdown("auto")
     student = Student(runner, exercise, submission, policy(lockdown.mode, limits), limits)
     reference: Oracle | None = oracle
@@ -74,7 +74,10 @@ def grade(
         runner.wait_ready()
         if reference is None:
             reference = ReferenceOracle(runner, exercise)
-        plan = _only(exercise, seed, only) if only is not None else make_plan(exercise, reference, seed, options.cases)
+        if only is not None:
+            plan = replayed(exercise, reference, options)
+        else:
+            plan = make_plan(exercise, reference, seed, options.cases)
         trial = _run(exercise, plan, student, reference)
         results, diagnoses = _answer(trial, options, diagnostician)
         return _report(exercise, submission, seed, results, diagnoses, trial, runner, lockdown, started)
@@ -106,8 +109,10 @@ def _seed_and_case(exercise: Exercise, options: Options) -> tuple[int, tuple[str
     return seed, (name, dims)
 
 
-def _only(exercise: Exercise, seed: int, only: tuple[str, dict[str, int] | None]) -> Plan:
-    """The plan that holds the one case a token names."""
+def replayed(exercise: Exercise, oracle: Oracle, options: Options) -> Plan:
+    """The plan that holds the one case that ``options.case`` names; raises `UsageError` when there is none."""
+    seed, only = _seed_and_case(exercise, options)
+    assert only is not None
     text, dims = only
     spec = exercise.spec
     names = ["random", *spec.cases.edge, *spec.cases.examples]
@@ -123,7 +128,8 @@ def _only(exercise: Exercise, seed: int, only: tuple[str, dict[str, int] | None]
     if name not in names or not index.isdigit():
         raise UsageError(f"--case {text}: no such case", "one of " + ", ".join(names))
     if name in spec.cases.examples:
-        case = cases.example(exercise, name, seed)
+        provided = oracle.provided_cases(seed)[name] if spec.cases.examples[name].from_reference else None
+        case = cases.example(exercise, name, seed, provided)
         dtypes = spec.cases.examples[name].dtypes or ("float64",)
     else:
         unknown = set(dims or ()) - {dim for dim, _ in cases.chosen_dims(exercise, name)} - set(spec.dims)
@@ -135,7 +141,8 @@ def _only(exercise: Exercise, seed: int, only: tuple[str, dict[str, int] | None]
     return Plan(seed, ((replace(case, number=1), tuple(dtypes)),))
 
 
-def _limits(exercise: Exercise, options: Options) -> Limits:
+def limits_of(exercise: Exercise, options: Options) -> Limits:
+    """The limits of a call: the exercise's, or what a caller chose."""
     spec = exercise.spec.limits
     return Limits.of(options.time_limit or spec.time, options.memory_limit or spec.memory)
 

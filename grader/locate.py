@@ -62,13 +62,16 @@ def facts(mismatch: Mismatch, dims: Mapping[str, int] | None = None) -> tuple[Fa
         return ()
     if mismatch.kind == "shape":
         return tuple(_of_shape(mine, theirs, mismatch))
-    if mine.shape != theirs.shape or mine.ndim == 0 or mine.size < 2 or mismatch.kind not in ("values", "nan", "inf"):
+    if mine.shape != theirs.shape or mine.size == 0 or mismatch.kind not in ("values", "nan", "inf"):
         return ()
+    if mine.size == 1:
+        one = _relation_to(mine.reshape(1), theirs.reshape(1), mismatch.allowed, "your result is", "the expected one", "")
+        return (one,) if one is not None and mismatch.kind == "values" else ()
     names = _names(mismatch.axes, mine.ndim)
     if mismatch.kind == "values":
         wrong = compare.wrong_elements(mine, theirs, mismatch.allowed)
         # The whole result explains more than a place in it.
-        found = [*_of_all(mine, theirs, mismatch, names), *_of_places(wrong, names, dims or {}, "wrong")]
+        found = [*_of_all(mine, theirs, mismatch, names, dims or {}), *_of_places(wrong, names, dims or {}, "wrong")]
         return (*found, *_of_wrong_ones(mine, theirs, wrong, mismatch.allowed))
     test = np.isnan if mismatch.kind == "nan" else np.isinf
     odd = test(mine) != test(theirs)
@@ -100,7 +103,9 @@ def _varies(values: np.ndarray, allowed: float) -> bool:
 # --- the whole result -------------------------------------------------------------------------------------------------
 
 
-def _of_all(mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch, names: list[str]) -> Iterator[Fact]:
+def _of_all(
+    mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch, names: list[str], dims: Mapping[str, int]
+) -> Iterator[Fact]:
     """Statements that cover every element; they need finite numbers."""
     allowed = mismatch.allowed
     if mine.dtype.kind == "b" and theirs.dtype.kind == "b":
@@ -123,7 +128,7 @@ def _of_all(mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch, names: lis
     rounded = _rounded(a, b, mismatch)
     if rounded is not None:
         yield rounded
-    yield from _in_other_places(a, b, allowed, names)
+    yield from _in_other_places(a, b, allowed, names, dims)
     yield from _per_row(a, b, allowed, names)
     yield from _unchanging(a, b, allowed, names)
 
@@ -146,19 +151,47 @@ def _factor(a: np.ndarray, b: np.ndarray, allowed: float) -> Fact | None:
     def holds(number: float) -> bool:
         return _near(a, number * b, allowed * max(1.0, abs(number)))
 
+    plain = _relation_to(a, b, allowed, "your values are", "the expected ones", ", everywhere")
+    if plain is not None:
+        return plain
     if not holds(factor):
         return None
-    if holds(-1.0):
-        return Fact("factor", "every value has the wrong sign", {"factor": -1.0}, True)
-    # Where the tolerance is wide, many a plain number would fit.
-    if allowed <= 1e-5 * float(np.abs(b).max()):
-        for number, text in _plain_numbers():
-            for sign, minus in ((1.0, ""), (-1.0, "-")):
-                if holds(sign * number):
-                    says = f"your values are {minus}{text} × the expected ones, everywhere"
-                    return Fact("factor", says, {"factor": sign * number}, True)
     says = f"your values are the expected ones times a constant, about {factor:.4g}"
     return Fact("factor", says, {"factor": factor}, True)
+
+
+def _relation_to(a: np.ndarray, b: np.ndarray, allowed: float, yours: str, ones: str, end: str) -> Fact | None:
+    """A plain factor or a well-known function that leads from the expected values to the given ones."""
+    if a.dtype.kind != "f" or b.dtype.kind != "f" or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return None
+    # Where the tolerance is wide, many a plain number would fit.
+    if not float(np.abs(b).max()) > 0 or allowed > 1e-5 * float(np.abs(b).max()):
+        return None
+    if _near(a, -b, allowed):
+        return Fact("factor", f"{'every value has' if end else 'your result has'} the wrong sign", {"factor": -1.0}, True)
+    for number, text in _plain_numbers():
+        for sign, minus in ((1.0, ""), (-1.0, "-")):
+            if _near(a, sign * number * b, allowed * max(1.0, number)):
+                says = f"{yours} {minus}{text} × {ones}{end}"
+                return Fact("factor", says, {"factor": sign * number}, True)
+    for name, function, slope in FUNCTIONS:
+        with np.errstate(all="ignore"):
+            values, steep = function(b), np.abs(slope(b))
+        # An error in b grows by the slope.
+        known = np.isfinite(values).all() and np.isfinite(steep).all()
+        if known and (np.abs(a - values) <= allowed * np.maximum(1.0, steep)).all():
+            return Fact("function", f"{yours} {name} {ones}", {"name": name}, True)
+    return None
+
+
+Elementwise = Callable[[np.ndarray], np.ndarray]
+FUNCTIONS: tuple[tuple[str, Elementwise, Elementwise], ...] = (
+    ("the exponential of", np.exp, np.exp),
+    ("the logarithm of", np.log, lambda b: 1 / b),
+    ("the square of", np.square, lambda b: 2 * b),
+    ("the square root of", np.sqrt, lambda b: 0.5 / np.sqrt(b)),
+    ("1 divided by", lambda b: 1 / b, lambda b: 1 / np.square(b)),
+)
 
 
 def _plain_numbers() -> Iterator[tuple[float, str]]:
@@ -169,6 +202,8 @@ def _plain_numbers() -> Iterator[tuple[float, str]]:
         if math.isqrt(whole) ** 2 != whole:
             yield math.sqrt(whole), f"√{whole}"
             yield 1.0 / math.sqrt(whole), f"1/√{whole}"
+    yield 1.0 / math.log(2), "1/ln 2"
+    yield math.log(2), "ln 2"
 
 
 def _offset(a: np.ndarray, b: np.ndarray, allowed: float) -> Fact | None:
@@ -207,7 +242,9 @@ def _rounded(a: np.ndarray, b: np.ndarray, mismatch: Mismatch) -> Fact | None:
     return None
 
 
-def _in_other_places(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) -> Iterator[Fact]:
+def _in_other_places(
+    a: np.ndarray, b: np.ndarray, allowed: float, names: list[str], dims: Mapping[str, int]
+) -> Iterator[Fact]:
     """The expected values, but elsewhere: axes swapped, rows in another order, or numbers dealt out differently."""
     swapped = _transposed(a, b, allowed, names)
     if swapped is not None:
@@ -217,6 +254,19 @@ def _in_other_places(a: np.ndarray, b: np.ndarray, allowed: float, names: list[s
     if found:
         yield found[0]
         return
+    heads = _head_count(a.shape[-1], dims)
+    if heads:
+        split = (*a.shape[:-1], heads, a.shape[-1] // heads)
+        theirs = b.reshape(split)
+        dealt = a.reshape(*a.shape[:-1], split[-1], heads).swapaxes(-1, -2)
+        if _near(dealt, theirs, allowed):
+            says = "the heads are interleaved: the first feature of every head, then the second of every head"
+            yield Fact("interleaved", says, {"heads": heads}, True)
+            return
+        fact = _rows(a.reshape(split), theirs, a.ndim - 1, allowed, "the heads")
+        if fact is not None:
+            yield Fact("heads", fact.says, {**fact.data, "heads": heads, "kind": fact.kind}, True)
+            return
     depth = _same_numbers(a, b, allowed)
     if depth is not None:
         inside = " and ".join(names[:depth])
@@ -395,8 +445,8 @@ def _relation(wrong: np.ndarray, first: int, second: int) -> str | None:
 
 def _blocks(rows: np.ndarray, name: str, dims: Mapping[str, int], word: str) -> str | None:
     """Whole heads right or wrong, where an axis of features is made of as many blocks as there are heads."""
-    heads = next((dims[key] for key in HEADS if key in dims), 0)
-    if heads < 2 or rows.size % heads or rows.size // heads < 2:
+    heads = _head_count(rows.size, dims)
+    if not heads:
         return None
     width = rows.size // heads
     bad = np.flatnonzero(rows.reshape(heads, width).any(axis=1))
@@ -412,6 +462,12 @@ def _blocks(rows: np.ndarray, name: str, dims: Mapping[str, int], word: str) -> 
     if len(good) == 1:
         return f"right only in {features(good[0])}"
     return f"{word} only in the features of heads {', '.join(map(str, bad))}"
+
+
+def _head_count(features: int, dims: Mapping[str, int]) -> int:
+    """How many heads an axis of so many features is made of, where that is known; else 0."""
+    heads = next((dims[key] for key in HEADS if key in dims), 0)
+    return heads if heads >= 2 and features % heads == 0 and features // heads >= 2 else 0
 
 
 def _condition(rows: np.ndarray, name: str) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 MAX_WHOLE = 24
 MAX_ROW = 56
 MAX_LINES = 9
-LEAST_DECIMALS, MOST_DIGITS = 2, 16
+LEAST_DECIMALS, MOST_DIGITS = 2, 17
 USUAL_DIGITS = 5
 
 Format = Callable[[Any], str]

@@ -63,7 +63,13 @@ def repeatable(trial: Trial, question: Question) -> Ruling:
             if remembered is not None
             else None
         )
-        if mismatch is not None and mismatch.kind != "unsupported":
+        if mismatch is not None and mismatch.kind in (
+            "values",
+            "nan",
+            "inf",
+            "shape",
+            "structure",
+        ):
             return Ruling(
                 "fail", "not_repeatable", case, dtype, again, mismatch, ((case, dtype),), facts={"first": first.value}
             )

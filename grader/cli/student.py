@@ -39,6 +39,12 @@ def build(zygote: Zygote | None) -> click.Command:
     @click.option("--show", is_flag=True, help="Print the statement.")
     @click.option("--hint", is_flag=True, help="Print the next hint.")
     @click.option("-v", "--verbose", is_flag=True, help="Every failing check in full.")
+    @click.option(
+        "--save-case",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Write the inputs of the failing case shown (or of --case) and a script that calls your function on them.",
+    )
     @frame.grading_options
     @frame.library_options
     @click.version_option(package_name="tensorgrade", prog_name="tensorgrade")
@@ -99,10 +105,15 @@ def grade_one(
         time_limit=options["time_limit"],
         memory_limit=options["memory_limit"],
     )
+    saved = None
     for last in (False, True):
         runner = start_runner(exercise, None if last else zygote, options)
         try:
             report = grade(exercise, handed_in, runner, asked, lockdown=lockdown)
+            if report.status == "graded" and options["save_case"] is not None:
+                from grader import savecase
+
+                saved = savecase.save(exercise, handed_in, runner, asked, report, options["save_case"], lockdown)
             # The process that starts workers may be ended from outside; asking once more is honest, twice is not.
             if report.status == "graded" or last or not runner.died:
                 break
@@ -115,6 +126,10 @@ def grade_one(
     if options["json_path"] != "-":
         console = frame.console()
         terminal.render(report, console, verbose)
+        if saved is not None:
+            console.print(f"saved the case {saved.token}: python {saved.script}", soft_wrap=True)
+        elif options["save_case"] is not None:
+            console.print("no case was saved: nothing fails; name one with --case")
         after(report, exercise, library, console)
     return exit_code(report)
 

@@ -167,8 +167,8 @@ def _titles(titles: Sequence[str], width: int) -> Iterator[str]:
         full = len(lines) == MAX_TITLE_LINES
         if len(joined) + (0 if last or not full else len(left)) <= width or (lines[-1].isspace() and not full):
             lines[-1] = joined
-        elif full:
-            lines[-1] += left
+        elif full or (len(lines) + 1 == MAX_TITLE_LINES and not last and DETAIL + len(piece) + len(left) > width):
+            lines = [*lines[:-1], lines[-1] + left] if full else [*lines, " " * DETAIL + left.strip()]
             break
         else:
             lines.append(" " * DETAIL + piece)

@@ -178,7 +178,9 @@ def _report_syntax(error: yaml.MarkedYAMLError, lines: list[str], document: Docu
     elif "escape character" in problem:
         # One parser marks the backslash, the other the character after it.
         column = at[1] if _character(lines, at) == "\\" else at[1] - 1
-        document.add(at[0], column, f"`{line[column - 1 : column + 1]}` means nothing in double quotes", "single quotes")
+        document.add(
+            at[0], column, f"`{line[column - 1 : column + 1]}` means nothing in double quotes", "single quotes"
+        )
     elif "alphabetic or numeric character" in problem or "cannot start any token" in problem:
         first = _character(lines, start if "alphabetic" in problem else at)
         document.add(
@@ -250,7 +252,7 @@ def _compose(events: Iterator[Any], document: Document) -> _Node | None:
             if event.anchor not in anchors:
                 close = nearest(event.anchor, anchors)
                 document.add(*place, f"`*{event.anchor}` names no anchor before it{close}", "quotes around a text that begins with `*`")  # fmt: skip
-            node, anchor = anchors.get(event.anchor, _Node(place, text="")), None
+            node, anchor = anchors.get(str(event.anchor), _Node(place, text="")), None
         elif isinstance(event, yaml.ScalarEvent):
             node = _scalar_node(event)
         elif isinstance(event, yaml.CollectionStartEvent):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
@@ -33,20 +33,17 @@ class Key:
 
 @cache
 def keys(model: type[BaseModel]) -> dict[str, Key]:
-    """The keys of a model, by the name they have in YAML."""
+    """The keys of a model, by the name they have in YAML: its own first, then those it shares with others."""
     hints = get_type_hints(model, vars(sys.modules[model.__module__]), include_extras=True)
+    own_first = [name for part in model.__mro__ for name in vars(part).get("__annotations__", ())]
     found = {}
-    for attribute, info in model.model_fields.items():
+    for attribute in dict.fromkeys(own_first):
+        if attribute not in model.model_fields:
+            continue
+        info = model.model_fields[attribute]
         name = info.alias or attribute
-        limits: dict[str, Any] = {}
-        for entry in info.metadata:
-            for limit in LIMITS:
-                value = getattr(entry, limit, None)
-                if value is not None:
-                    limits[limit] = value
-        found[name] = Key(
-            name, hints[attribute], info.description or "", info.is_required(), info.default, limits
-        )  # fmt: skip
+        limits = _limits(info.metadata)
+        found[name] = Key(name, hints[attribute], info.description or "", info.is_required(), info.default, limits)
     return found
 
 
@@ -161,8 +158,7 @@ def says(annotation: Any, limits: Mapping[str, Any] | None = None) -> str:
     if inner is bool:
         return "true or false"
     if inner is int or inner is float:
-        own = {**limits, **{limit: getattr(entry, limit) for entry in _constraints(annotation) for limit in LIMITS if getattr(entry, limit, None) is not None}}  # fmt: skip
-        return ("a whole number" if inner is int else "a number") + _bounds(own)
+        return ("a whole number" if inner is int else "a number") + _bounds({**limits, **limits_of(annotation)})
     if inner is str:
         if "pattern" in limits:
             return "a name of small letters, digits and underscores"
@@ -172,11 +168,18 @@ def says(annotation: Any, limits: Mapping[str, Any] | None = None) -> str:
     return "a value"
 
 
-def _constraints(annotation: Any) -> list[Any]:
-    found = []
-    for entry in getattr(annotation, "__metadata__", ()):
-        found.extend(getattr(entry, "metadata", ()))
-    return found
+def limits_of(annotation: Any) -> dict[str, Any]:
+    """The limits that an annotation carries itself, as ``Annotated[int, Field(ge=0)]`` does."""
+    return _limits(part for entry in getattr(annotation, "__metadata__", ()) for part in getattr(entry, "metadata", ()))
+
+
+def _limits(constraints: Iterable[Any]) -> dict[str, Any]:
+    return {
+        limit: getattr(constraint, limit)
+        for constraint in constraints
+        for limit in LIMITS
+        if getattr(constraint, limit, None) is not None
+    }
 
 
 def _bounds(limits: Mapping[str, Any]) -> str:

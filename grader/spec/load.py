@@ -122,7 +122,9 @@ def read_misconceptions(path: Path) -> schema.MisconceptionsFile:
                     held.view.report((*at, "equals", place), said, "an id of this file")
             for place, patch in enumerate(entry.patch):
                 if patch.find == patch.replace:
-                    held.view.report((*at, "patch", place), "this patch changes nothing", "a `replace` other than `find`")
+                    held.view.report(
+                        (*at, "patch", place), "this patch changes nothing", "a `replace` other than `find`"
+                    )
     if document.findings or held.model is None:
         raise AuthorError(in_order(document), f"mend {document.path} and run the command again")
     return held.model

@@ -132,9 +132,9 @@ def _dim(value: Any) -> Any:
         raise complain("")
     given = [key for key in DIM_FORMS if key in value]
     if len(given) > 1:
-        raise complain("it has " + " and ".join(f"`{key}`" for key in given), "exactly one of range, choices and value")
+        raise complain("has " + " and ".join(f"`{key}`" for key in given), "exactly one of range, choices and value")
     if not given and set(value) <= set(Dim.model_fields):
-        raise complain("it has no size", "exactly one of range, choices and value")
+        raise complain("has no size", "exactly one of range, choices and value")
     return value
 
 
@@ -191,9 +191,7 @@ class IdsInput(_Shaped):
         "int64", alias="as", description="int64, int32, or float (the case's float dtype)."
     )
     ignore: int | None = Field(None, description="The label that stands for `not counted`, such as -100.")
-    ignored: float = Field(
-        0.3, ge=0, le=1, description="Share of labels replaced by `ignore`; at least one is left."
-    )
+    ignored: float = Field(0.3, ge=0, le=1, description="Share of labels replaced by `ignore`; at least one is left.")
 
 
 class IntegersInput(_Shaped):
@@ -336,14 +334,15 @@ OutputEntry = Annotated[
 ]
 
 
+Override = Annotated[dict[str, Any], Form("override", "a mapping of the keys to change, such as {scale: 1e3}, or null")]
+
+
 class EdgeCase(Model):
     """A named case that is always run; a line of its own in the report."""
 
     title: str = Field(description="What a student reads, such as: no encoder blocks (E = 0).")
     dims: dict[str, DimEntry] = Field(default_factory=dict, description="Replace dims of the same name.")
-    inputs: dict[str, dict[str, Any] | None] = Field(
-        default_factory=dict, description="Merged key by key over the inputs."
-    )
+    inputs: dict[str, Override | None] = Field(default_factory=dict, description="Merged key by key over the inputs.")
     omit: tuple[str, ...] = Field((), description="Optional inputs that are left out of the call.")
     adjust: tuple[Assignment, ...] = Field((), description="Assignments run after the exercise's own.")
     dtypes: tuple[FloatDtype, ...] | None = Field(None, min_length=1, description="Instead of the exercise's dtypes.")
@@ -390,9 +389,12 @@ class _Check(Model):
     advisory: bool = Field(False, description="Run and shown, and never counts.")
     help: str | None = Field(None, description="Shown under `help:` when it fails.")
     reveal: Reveal | None = Field(None, description="Instead of the exercise's `reveal`.")
-    cases: Annotated[
-        str | tuple[str, ...], Form("cases", "random, edge, examples, the name of a case, or a list of these")
-    ] | None = Field(None, min_length=1, description="random, edge, examples, or names of cases.")
+    cases: (
+        Annotated[
+            str | tuple[str, ...], Form("cases", "random, edge, examples, the name of a case, or a list of these")
+        ]
+        | None
+    ) = Field(None, min_length=1, description="random, edge, examples, or names of cases.")
     dtypes: tuple[FloatDtype, ...] | None = Field(None, min_length=1, description="Instead of the exercise's dtypes.")
 
     @field_validator("cases", "dtypes", mode="before")
@@ -524,8 +526,7 @@ class FallsCheck(_Check):
     kind: Literal["falls"] = Field(description="falls")
     output: PartName = Field(description="The part of the result that must fall.")
     feed: dict[str, str] = Field(
-        min_length=1,
-        description="Parts of the result (by name or index) that become inputs of the next step."
+        min_length=1, description="Parts of the result (by name or index) that become inputs of the next step."
     )
     steps: int = Field(2, ge=2, le=20, description="How many steps.")
 
@@ -570,6 +571,7 @@ CheckEntry = Annotated[
     | PeakMemoryCheck
     | FallsCheck,
     Field(discriminator="kind"),
+    Form("check", "a mapping with `kind:` one of " + ", ".join(CHECK_KINDS)),
 ]
 
 

@@ -188,9 +188,7 @@ def faults_of(error: ValidationError, data: Any) -> list[Fault]:
         found.setdefault(path, Fault(path, detail["type"], detail.get("input"), dict(detail.get("ctx") or {})))
     parents = {path[:length] for path in found for length in range(len(path))}
     return [
-        fault
-        for path, fault in found.items()
-        if path not in parents or fault.type in ("missing", "extra_forbidden")
+        fault for path, fault in found.items() if path not in parents or fault.type in ("missing", "extra_forbidden")
     ]
 
 
@@ -198,9 +196,8 @@ def _yaml_path(location: tuple[str | int, ...], data: Any, missing: bool) -> Pat
     """The part of pydantic's location that exists in the file: tags and members of unions are no keys."""
     path: list[str | int] = []
     for index, step in enumerate(location):
-        if (isinstance(data, dict) and step in data) or (
-            isinstance(data, list) and isinstance(step, int) and step < len(data)
-        ):
+        inside = step in data if isinstance(data, dict) else isinstance(data, list) and step in range(len(data))
+        if inside:
             data = data[step]
             path.append(step)
         elif missing and index == len(location) - 1:
@@ -288,7 +285,7 @@ def _report(model: type[BaseModel], view: View, fault: Fault) -> None:
         free = [name for name in allowed if name not in holder] if isinstance(holder, dict) else allowed
         close = nearest(path[-1], free)
         wanted = "one of " + ", ".join(allowed) if allowed else "nothing here"
-        if ":" in str(path[-1]) and holder[path[-1]] is None:
+        if ":" in str(path[-1]) and isinstance(holder, dict) and holder[path[-1]] is None:
             head, _, tail = str(path[-1]).partition(":")
             close, wanted = "", f"`{head}: {tail}`, with a space after the colon"
         view.report(path, f"unknown key `{short(path[-1])}`{_of(view, path[:-1])}{close}", wanted, key=True)
@@ -296,8 +293,8 @@ def _report(model: type[BaseModel], view: View, fault: Fault) -> None:
         found = grammar.locate(model, path, view.data)
         wanted = f"`{path[-1]}: …`"
         if found is not None:
-            wanted = f"`{path[-1]}`, {grammar.says(found.annotation, found.limits)}"
-            wanted += f" ({found.description.rstrip('.')})" if found.description else ""
+            wanted += f", {grammar.says(found.annotation, found.limits)}"
+            wanted += f". {found.description}" if found.description else ""
         place = path[:-1]
         view.report(place, f"the key `{path[-1]}` is missing{_of(view, place)}", wanted, key=bool(place))
     elif fault.type in ("union_tag_invalid", "union_tag_not_found"):
@@ -325,7 +322,10 @@ def explain(fault: Fault, key: grammar.Key | None) -> tuple[str, str, int | None
     said = f"{name_of(fault.path)} is {what_is(value)}"
     if fault.type == "author":
         reason = str(fault.context.get("reason") or "")
-        said = f"{name_of(fault.path)}: {reason}" if reason else said
+        if reason:
+            # A reason begins with what it is about, or says what the value has.
+            joint = "" if reason.startswith("`") else " " if reason.startswith("has ") else ": "
+            said = reason if not joint else name_of(fault.path) + joint + reason
         return said, str(fault.context.get("wanted") or "") or wanted, offset
     if fault.type == "literal_error" and isinstance(value, str) and wanted.startswith("one of "):
         said += nearest(value, wanted.removeprefix("one of ").split(", "))

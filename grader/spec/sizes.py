@@ -1,0 +1,122 @@
+"""Sizes of dims without drawing any: the ends of every range, what is computed from them, and whether a draw can exist."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from grader.spec import expressions, schema
+from grader.spec.expressions import ExpressionError
+
+MAX_CORNERS = 24
+MAX_ENUMERATED = 4096
+SHOWN = 60
+
+
+def all_names_known(dims: Mapping[str, schema.Dim]) -> bool:
+    """Whether computed dims use nothing but dims."""
+    return all(needs(dim) <= set(dims) for dim in dims.values())
+
+
+def needs(dim: schema.Dim) -> set[str]:
+    """The dims that a computed dim uses."""
+    return expressions.names(expressions.parse(dim.value)) if isinstance(dim.value, str) else set()
+
+
+def order(dims: Mapping[str, schema.Dim]) -> list[str]:
+    """The dims, each after those it uses; raises `ExpressionError` when some use each other in a circle."""
+    done: list[str] = []
+    waiting = list(dims)
+    while waiting:
+        ready = [name for name in waiting if needs(dims[name]) <= set(done)]
+        if not ready:
+            names = " and ".join(f"`{name}`" for name in waiting)
+            each = "depend on each other" if len(waiting) > 1 else "depends on itself"
+            raise ExpressionError(f"{names} {each}")
+        done += ready
+        waiting = [name for name in waiting if name not in ready]
+    return done
+
+
+def _ends(dim: schema.Dim) -> list[int]:
+    """The smallest and the largest size of a dim that is drawn; nothing for a computed one."""
+    if dim.range is not None:
+        return list(dict.fromkeys(dim.bounds()))
+    if dim.choices is not None:
+        return list(dict.fromkeys((min(dim.choices), max(dim.choices))))
+    return []
+
+
+def corners(dims: Mapping[str, schema.Dim]) -> Iterator[dict[str, int]]:
+    """Draws at the ends of what is drawn: all smallest, all largest, and mixtures, up to `MAX_CORNERS`."""
+    ends = {name: _ends(dim) for name, dim in dims.items() if _ends(dim)}
+    low = {name: values[0] for name, values in ends.items()}
+    high = {name: values[-1] for name, values in ends.items()}
+    found = [low, high, *({**low, name: high[name]} for name in ends), *({**high, name: low[name]} for name in ends)]
+    for sizes in found[:MAX_CORNERS]:
+        yield dict(sizes)
+
+
+def compute(dims: Mapping[str, schema.Dim], sizes: dict[str, int]) -> tuple[str, str] | None:
+    """Add the computed dims to ``sizes``; (dim, reason) when one cannot be computed."""
+    for name, dim in dims.items():
+        if dim.value is not None:
+            try:
+                sizes[name] = expressions.integer(_whole(dim.value), sizes)
+            except ExpressionError as error:
+                return name, f"`{name}`: {error}"
+    return None
+
+
+def _whole(value: Any) -> Any:
+    """A literal as `expressions.integer` takes it: an int, or the text of what is none."""
+    return value if not isinstance(value, float) else int(value) if value.is_integer() else str(value)
+
+
+def holds(rules: Iterable[Any], sizes: Mapping[str, int]) -> bool:
+    try:
+        return all(expressions.evaluate(str(rule), sizes) for rule in rules)
+    except ExpressionError:
+        return False
+
+
+def distinct(dims: Mapping[str, schema.Dim], sizes: Mapping[str, int]) -> bool:
+    shaping = [size for name, size in sizes.items() if not dims[name].free]
+    return len(set(shaping)) == len(shaping)
+
+
+def some_draw_is_accepted(spec: schema.ExerciseFile) -> bool:
+    """Whether some draw satisfies the constraints with all sizes different; True where there are too many to try."""
+    options = []
+    for name, dim in spec.dims.items():
+        if dim.range is not None:
+            low, high = dim.bounds()
+            options.append([(name, size) for size in range(low, high + 1)])
+        elif dim.choices is not None:
+            options.append([(name, size) for size in dict.fromkeys(dim.choices)])
+    total = 1
+    for option in options:
+        total *= len(option)
+    if total > MAX_ENUMERATED:
+        return True
+    for drawn in itertools.product(*options):
+        sizes = dict(drawn)
+        if compute(spec.dims, sizes) is None and holds(spec.constraints, sizes) and distinct(spec.dims, sizes):
+            return True
+    return False
+
+
+def no_size(text: Any, sizes: Mapping[str, int]) -> str | None:
+    try:
+        size = expressions.integer(_whole(text), sizes)
+    except ExpressionError as error:
+        # Unknown names are reported where they stand.
+        return None if "unknown name" in str(error) else str(error)
+    return f"`{text}` is {size}" if size < 0 else None
+
+
+def in_words(drawn: Mapping[str, int], but: str = "") -> str:
+    """For which draw, in a few words."""
+    text = ", ".join(f"{name} = {size}" for name, size in drawn.items() if name != but)
+    return f" when {text if len(text) <= SHOWN else text[: SHOWN - 1] + '…'}" if text else ""
