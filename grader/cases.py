@@ -22,6 +22,9 @@ from grader.spec.expressions import ExpressionError
 
 TRIES = 2000
 RELATIVE_STEP = 6e-8
+# What is remembered of the calls of functions handed in: their number, and the numbers they were given in all.
+MAX_CALLS = 10_000
+MAX_RECORDED = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +57,21 @@ class Case:
     variation: str = ""
     # random, edge or examples
     group: str = "random"
+    # Inputs that are never perturbed although they are Python floats.
+    exact: frozenset[str] = frozenset()
+    # Whether a submission's own results are among the inputs: the reference may then have no answer.
+    fed: bool = False
+
+    @property
+    def label(self) -> str:
+        """A name unique among the cases of one seed; draws of a case's own are made under it."""
+        dims = ",".join(f"{name}={size}" for name, size in self.dims.items())
+        return f"{self.name}-{self.index}:{self.grid}:{dims}:{self.variation}"
 
     @property
     def key(self) -> str:
-        """A name unique among the cases of one run."""
-        dims = ",".join(f"{name}={size}" for name, size in self.dims.items())
-        return f"{self.name}-{self.index}:{self.grid}:{dims}:{self.variation}"
+        """A name unique among the cases of one exercise: what is remembered of a case is remembered under it."""
+        return f"{self.seed}/{self.label}"
 
     @property
     def token(self) -> str:
@@ -183,6 +195,27 @@ def chosen_dims(exercise: Exercise, name: str) -> list[tuple[str, int]]:
     return found
 
 
+def smaller_sizes(exercise: Exercise, name: str, dim: str, current: int) -> list[int]:
+    """Sizes below ``current`` to try, the boldest first: those that the file lists, or the least, halfway, one less."""
+    edge = exercise.spec.cases.edge.get(name)
+    choices = _dim_entries(exercise.spec, edge)[dim].choices
+    if choices is not None:
+        return sorted({size for size in choices if size < current})
+    least = dict(chosen_dims(exercise, name))[dim]
+    bold = [least, max(least, 1), max(least, 2), (least + current) // 2, current - 1]
+    return [size for size in dict.fromkeys(bold) if least <= size < current]
+
+
+def beyond(exercise: Exercise, name: str, dims: Mapping[str, int]) -> str | None:
+    """The first of ``dims`` that is larger than a case of this name ever draws it; computed ones are not looked at."""
+    edge = exercise.spec.cases.edge.get(name)
+    for dim, entry in _dim_entries(exercise.spec, edge).items():
+        largest = max(entry.choices) if entry.choices is not None else entry.bounds()[1] if entry.range is not None else None
+        if dim in dims and largest is not None and dims[dim] > largest:
+            return dim
+    return None
+
+
 def dims_allowed(exercise: Exercise, name: str, dims: Mapping[str, int]) -> bool:
     """Whether a shrunk case may have these dims: computed dims agree and every constraint holds."""
     edge = exercise.spec.cases.edge.get(name)
@@ -233,6 +266,7 @@ def _draw_inputs(
         functions=functions,
         shrunk=shrunk,
         group="edge" if edge is not None else "random",
+        exact=_exact(spec),
     )
     return replace(case, scope=_function_scope(case, auxiliary) if functions else {})
 
@@ -260,7 +294,7 @@ def _adjust(
     scope: dict[str, Any] = dict(sizes)
     for source in (auxiliary, arguments):
         for key, value in source.items():
-            scope[key] = _open(value)
+            scope[key] = opened(value)
     draws = Draws(seed, exercise.name, name, index, "adjust")
     for line in lines:
         if not _applies(line, scope):
@@ -269,7 +303,7 @@ def _adjust(
         expressions.assign(line, scope, draws)
     for target in (auxiliary, arguments):
         for key in target:
-            target[key] = _close(target[key], scope[key])
+            target[key] = closed(target[key], scope[key])
 
 
 def _applies(line: str, scope: Mapping[str, Any]) -> bool:
@@ -278,18 +312,18 @@ def _applies(line: str, scope: Mapping[str, Any]) -> bool:
     return all(name in scope and scope[name] is not None for name in wanted)
 
 
-def _open(value: Any) -> Any:
+def opened(value: Any) -> Any:
     """The raw arrays of a value, for expressions: containers stay containers."""
     if isinstance(value, Drawn):
         return value.values.copy()
     if isinstance(value, list):
-        return [_open(item) for item in value]
+        return [opened(item) for item in value]
     if isinstance(value, dict):
-        return {key: _open(item) for key, item in value.items()}
+        return {key: opened(item) for key, item in value.items()}
     return value
 
 
-def _close(before: Any, after: Any) -> Any:
+def closed(before: Any, after: Any) -> Any:
     """``after`` with the markings of ``before``; an adjusted array may have another shape, never another kind."""
     if isinstance(before, Drawn):
         values = np.asarray(after)
@@ -300,13 +334,26 @@ def _close(before: Any, after: Any) -> Any:
         else:
             values = values.astype(np.float64)
         return replace(before, values=values)
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        return [_close(old, new) for old, new in zip(before, after, strict=True)]
+    if isinstance(before, list) and any(isinstance(item, Drawn | list | dict) for item in before):
+        if not isinstance(after, list) or len(before) != len(after):
+            raise ExpressionError(f"a list of {len(before)} arrays cannot become {_shown(after)}")
+        return [closed(old, new) for old, new in zip(before, after, strict=True)]
     if isinstance(before, dict) and isinstance(after, dict):
-        return {key: _close(before[key], after[key]) for key in before}
-    if isinstance(after, np.generic):
-        return after.item()
+        return {key: closed(before[key], after[key]) for key in before}
+    if isinstance(after, np.generic | np.ndarray):
+        # A plain number stays one, and a list of them a list, whatever an expression made of it.
+        if isinstance(before, list) != (np.ndim(after) > 0):
+            raise ExpressionError(f"{_shown(before)} cannot become {_shown(after)}")
+        return after.tolist()
+    if isinstance(after, list):
+        return [item.item() if isinstance(item, np.generic) else item for item in after]
     return after
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    return f"a list of {len(value)}" if isinstance(value, list) else f"`{value!r}`"
 
 
 def _draw_input(entry: Any, sizes: Mapping[str, int], draws: Draws) -> Any:
@@ -415,7 +462,12 @@ def example(exercise: Exercise, name: str, seed: int, provided: Mapping[str, Val
         golden=entry.expected,
         golden_tolerance=entry.tolerance,
         group="examples",
+        exact=_exact(exercise.spec),
     )
+
+
+def _exact(spec: schema.ExerciseFile) -> frozenset[str]:
+    return frozenset(name for name, entry in spec.inputs.items() if entry.exact)
 
 
 def _from_literal(entry: Any, literal: Any) -> Any:
@@ -482,32 +534,45 @@ def perturb(case: Case, number: int) -> Case:
 
     Where no array is continuous, Python floats are changed instead.
     """
-    draws = Draws(case.seed, case.key, "perturb", number)
+    moved = shifted(case, RELATIVE_STEP, Draws(case.seed, case.label, "perturb", number))
+    return replace(case, arguments=moved, variation=f"{case.variation}+perturbed{number}")
+
+
+def shifted(case: Case, step: float, draws: Draws) -> dict[str, Any]:
+    """The arguments with every continuous input multiplied by 1 + ``step`` or 1 - ``step``, per element.
+
+    Where no array is continuous, Python floats are, those in lists and dicts too, unless their input is exact.
+    """
     changed = [0]
 
-    def shift(value: Any) -> Any:
+    def shift(value: Any, plain: bool) -> Any:
         if isinstance(value, Drawn):
-            if not value.continuous or value.dtype not in ("floats", "float64", "float32"):
+            if plain or not value.continuous or value.dtype not in ("floats", "float64", "float32"):
                 return value
-            changed[0] += 1
+            changed[0] += value.values.size
             with np.errstate(invalid="ignore", over="ignore"):
-                return replace(value, values=value.values * (1 + RELATIVE_STEP * draws.sign(value.values.shape)))
+                return replace(value, values=value.values * (1 + step * draws.sign(value.values.shape)))
         if isinstance(value, dict):
-            return {key: shift(item) for key, item in value.items()}
-        return [shift(item) for item in value] if isinstance(value, list) else value
+            return {key: shift(item, plain) for key, item in value.items()}
+        if isinstance(value, list):
+            return [shift(item, plain) for item in value]
+        return value * (1 + step * float(draws.sign())) if plain and type(value) is float else value
 
-    moved = {name: shift(value) for name, value in case.arguments.items()}
-    if not changed[0]:
-        for name, value in moved.items():
-            if type(value) is float:
-                moved[name] = value * (1 + RELATIVE_STEP * float(draws.sign()))
-    return replace(case, arguments=moved, variation=f"{case.variation}+perturbed{number}")
+    moved = {name: shift(value, False) for name, value in case.arguments.items()}
+    if changed[0]:
+        return moved
+    return {name: value if name in case.exact else shift(value, True) for name, value in moved.items()}
 
 
 def arrays(case: Case) -> Iterator[tuple[str, Drawn]]:
     """Every array of the case with a path such as ``params['w_q']``."""
     for name, value in case.arguments.items():
         yield from _arrays(name, value)
+
+
+def leaves(value: Any) -> list[Drawn]:
+    """The arrays of one argument, in order."""
+    return [drawn for _, drawn in _arrays("", value)]
 
 
 def _arrays(path: str, value: Any) -> Iterator[tuple[str, Drawn]]:
@@ -527,13 +592,17 @@ def answerer(case: Case, framework: str, dtype: str, record: list[tuple[str, Val
     The answer is an ndarray (a list of Python floats for a `python` exercise, a tensor for a `torch` one).
     Raises ValueError, with words for the student, for a call that the function does not understand.
     """
+    room = [MAX_RECORDED]
 
     def answer(name: str, args: Value) -> Value:
         entry = case.functions.get(name)
         if entry is None:
             raise ValueError(f"no function `{name}` was handed in")
-        if len(record) >= 10_000:
-            raise ValueError(f"{name} was called more than 10,000 times")
+        if len(record) >= MAX_CALLS:
+            raise ValueError(f"{name} was called more than {MAX_CALLS:,} times")
+        room[0] -= _weight(args)
+        if room[0] < 0:
+            raise ValueError(f"{name} was given more than {MAX_RECORDED:,} numbers in all")
         record.append((name, args))
         if not isinstance(args, list) or len(args) != len(entry.parameters):
             raise ValueError(f"{name} takes {len(entry.parameters)} argument(s): {', '.join(entry.parameters)}")
@@ -544,14 +613,30 @@ def answerer(case: Case, framework: str, dtype: str, record: list[tuple[str, Val
             result = expressions.evaluate(str(entry.returns), scope)
         except ExpressionError as error:
             raise ValueError(f"{name}: {error}") from None
-        values = np.asarray(result)
-        if framework == "python":
-            return values.tolist()
-        if values.dtype.kind != "f":
-            return Array("tensor" if framework == "torch" else "ndarray", "int64", values.astype(np.int64))
-        return Array("tensor" if framework == "torch" else "ndarray", dtype, cast(values, dtype))
+        try:
+            values = np.asarray(result)
+            if values.dtype.kind not in "fiub":
+                raise ValueError("its answer is no number")
+            if framework == "python":
+                return values.tolist()
+            if values.dtype.kind != "f":
+                return Array("tensor" if framework == "torch" else "ndarray", "int64", values.astype(np.int64))
+            return Array("tensor" if framework == "torch" else "ndarray", dtype, cast(values, dtype))
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise ValueError(f"{name} cannot be called with this: {error}") from None
 
     return answer
+
+
+def _weight(value: Value) -> int:
+    """How many numbers and characters a value holds, each part of a container counted too."""
+    if isinstance(value, Array):
+        return 1 + value.raw.size
+    if isinstance(value, dict):
+        return 1 + sum(_weight(key) + _weight(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return 1 + sum(map(_weight, value))
+    return 1 + len(value) if isinstance(value, str) else 1
 
 
 def _plain_number(value: Value) -> Any:
@@ -567,14 +652,14 @@ def parse_token(token: str, seed: int | None) -> tuple[int, str, dict[str, int] 
     parts = token.split(":")
     if len(parts) == 1 and seed is not None:
         return seed, parts[0], None
-    if len(parts) not in (2, 3) or not parts[0].isdigit():
+    if len(parts) not in (2, 3) or not parts[0].isdecimal():
         raise ValueError("a case is written SEED:NAME, or a number or name together with --seed")
     dims: dict[str, int] | None = None
     if len(parts) == 3 and parts[2]:
         dims = {}
         for pair in parts[2].split(","):
             name, _, size = pair.partition("=")
-            if not size.isdigit():
+            if not size.isdecimal():
                 raise ValueError(f"`{pair}` is no size such as S=3")
             dims[name] = int(size)
     return int(parts[0]), parts[1], dims

@@ -337,9 +337,10 @@ def _python(actual: Value, expected: Value, leaf: Leaf, path: str) -> Mismatch |
     if isinstance(expected, float):
         if not _is_number(actual):
             return Mismatch("type", path, actual, expected, note="a number")
-        if actual != actual and expected == expected:
-            return Mismatch("nan", path, actual, expected, (), 1, 1)
-        if not (actual == expected or abs(actual - expected) <= leaf.allowed):
+        if (actual != actual) != (expected != expected):
+            note = "missing" if expected != expected else ""
+            return Mismatch("nan", path, actual, expected, (), 1, 1, note=note)
+        if not (actual == expected or actual != actual or abs(actual - expected) <= leaf.allowed):
             gap = abs(actual - expected)
             ratio = gap / leaf.allowed if leaf.allowed > 0 else float("inf")
             return Mismatch("values", path, actual, expected, (), 1, 1, (), gap, leaf.allowed, ratio)
@@ -353,20 +354,68 @@ def _python(actual: Value, expected: Value, leaf: Leaf, path: str) -> Mismatch |
     return None if same else Mismatch("values", path, actual, expected, (), 1, 1)
 
 
-def rebase(expected: Expected, value: Value, output: Output) -> Expected | None:
-    """The same tolerances around another result; None when that has other leaves or leaves without a plain form."""
-    found = {part.path: part for part in parts(value, output)}
-    leaves = []
-    for leaf in expected.leaves:
-        part = found.get(leaf.path)
-        if part is None or isinstance(part.value, Opaque):
-            return None
-        leaves.append(Leaf(leaf.path, part.value, leaf.allowed, leaf.axes))
-    return Expected(value, tuple(leaves), expected.dtype)
+def changed(before: Value, after: Value, expected: Expected, output: Output) -> Mismatch | None:
+    """How a later result of a submission differs from an earlier one, within the tolerances of ``expected``.
+
+    Whether either is right is not asked. The evidence holds ``after`` as actual and ``before`` as expected.
+    """
+    allowed = {leaf.path: leaf.allowed for leaf in expected.leaves}
+    then, now = list(parts(before, output)), list(parts(after, output))
+    if [part.path for part in then] != [part.path for part in now]:
+        return Mismatch("structure", "", describe(after), describe(before))
+    for old, new in zip(then, now, strict=True):
+        if equal_leaves(old.value, new.value, allowed.get(old.path, 0.0)):
+            continue
+        mine, theirs = numbers(new.value), numbers(old.value)
+        if mine is None or theirs is None:
+            plain = not isinstance(new.value, Array | Opaque) and not isinstance(old.value, Array | Opaque)
+            shown = (new.value, old.value) if plain else (describe(new.value), describe(old.value))
+            return Mismatch("values", old.path, *shown)
+        if mine.shape != theirs.shape:
+            return Mismatch("shape", old.path, new.value, old.value)
+        leaf = Leaf(old.path, old.value, allowed.get(old.path, 0.0), tuple(old.output.axes or ()))
+        wrong = wrong_elements(mine, theirs, leaf.allowed)
+        if wrong.any():
+            return _evidence(new.value, leaf, mine, theirs, wrong)
+        return Mismatch("dtype", old.path, describe(new.value), describe(old.value))
+    return None
 
 
-def pick(value: Value, part: str | int) -> Value:
-    """One part of a tuple or list (by index) or of a dict (by key); None when there is no such part."""
+def equal(first: Value, second: Value, allowed: dict[str, float], output: Output) -> bool:
+    """Whether two results are one and the same: structure, dtype, shape, and values within ``allowed`` per leaf."""
+    one, two = list(parts(first, output)), list(parts(second, output))
+    if [part.path for part in one] != [part.path for part in two]:
+        return False
+    return all(equal_leaves(a.value, b.value, allowed.get(a.path, 0.0)) for a, b in zip(one, two, strict=True))
+
+
+def equal_leaves(first: Value, second: Value, allowed: float) -> bool:
+    """Whether two leaves are the same; of what has no plain form only the type is known."""
+    if isinstance(first, Opaque) or isinstance(second, Opaque):
+        return isinstance(first, Opaque) and isinstance(second, Opaque) and first.type_name == second.type_name
+    if isinstance(first, Array) and isinstance(second, Array) and first.dtype != second.dtype:
+        return False
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(equal_leaves(a, b, allowed) for a, b in zip(first, second, strict=True))
+    if isinstance(first, dict) and isinstance(second, dict):
+        return set(first) == set(second) and all(equal_leaves(first[key], second[key], allowed) for key in first)
+    a, b = numbers(first), numbers(second)
+    if a is None or b is None:
+        return type(first) is type(second) and bool(first == second)
+    return a.shape == b.shape and not wrong_elements(a, b, allowed).any()
+
+
+def pick(value: Value, part: str | int, output: Output) -> Value:
+    """One part of a tuple or list (by index, or by the name that ``output`` gives it) or of a dict (by key, or by its place
+    among the declared ones); None when there is no such part."""
+    names = list(output.items or {})
+    if isinstance(part, str) and part.lstrip("-").isdecimal() and part not in names:
+        part = int(part)
     if isinstance(value, list | tuple):
-        return value[part] if isinstance(part, int) and -len(value) <= part < len(value) else None
-    return value.get(part) if isinstance(value, dict) else None
+        index = names.index(part) if part in names else part
+        return value[index] if isinstance(index, int) and -len(value) <= index < len(value) else None
+    if not isinstance(value, dict):
+        return None
+    if isinstance(part, int) and part not in value and -len(names) <= part < len(names):
+        part = names[part]
+    return value.get(part)

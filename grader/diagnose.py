@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from grader import compare
-from grader.cases import Case
+from grader.cases import Case, on_grid
 from grader.checks.values import size
 from grader.errors import AuthorError, Finding
 from grader.model import Diagnosis, Expected, Outcome
-from grader.oracle import ROUNDING_FACTOR, IllConditioned
-from grader.sandbox.protocol import Array, Opaque, Value
+from grader.oracle import HALVES, ROUNDING_FACTOR, IllConditioned
+from grader.sandbox.protocol import Value
 from grader.sandbox.runner import Limits, Runner
 from grader.spec import schema
 from grader.spec.exercise import Exercise
@@ -113,14 +113,17 @@ class Diagnostician:
         return ()
 
     def _evidence(self, trial: Trial, failing: Sequence[tuple[Case, str]]) -> list[tuple[Case, str]]:
-        """Every call seen: failing ones first, the smallest and float64 before others; empty where the run was cut short."""
+        """Every call seen: failing ones first, the smallest and float64 before others; empty where the run was cut short.
+
+        Calls on a submission's own results are left out: there the reference may have no answer.
+        """
         wrong = {(case.key, dtype) for case, dtype in failing}
-        seen = list(trial.seen)
+        seen = [(case, dtype) for case, dtype in dict.fromkeys(trial.seen) if not case.fed]
         for case, dtype in seen:
             if trial.outcome(case, dtype).status not in ("returned", "raised"):
                 return []
         known = {(case.key, dtype) for case, dtype in seen}
-        seen += [(case, dtype) for case, dtype in failing if (case.key, dtype) not in known]
+        seen += [(case, dtype) for case, dtype in failing if (case.key, dtype) not in known and not case.fed]
         return sorted(seen, key=lambda call: ((call[0].key, call[1]) not in wrong, call[1] != "float64", size(call[0])))
 
     def _fits(self, trial: Trial, entries: tuple[Misconception, ...], evidence: list[tuple[Case, str]]) -> bool:
@@ -162,17 +165,17 @@ class Diagnostician:
         if not mine.returned or _effects(mine) != _effects(answer):
             return False
         allowed = {leaf.path: leaf.allowed for leaf in expected.leaves}
-        if equal(mine.value, answer.value, allowed, self._exercise.spec.output):
+        if compare.equal(mine.value, answer.value, allowed, self._exercise.spec.output):
             return True
         if dtype == "float64":
             return False
         # A mistake may round worse than the reference does: measure the patched reference's own rounding.
-        wide = self.answer(entries, case, "float64")
+        wide = self.answer(entries, on_grid(case, dtype) if dtype in HALVES else case, "float64")
         if wide is None or not wide.returned:
             return False
         spans = _spans(answer.value, wide.value, self._exercise.spec.output)
         wider = {path: max(allowed.get(path, 0.0), ROUNDING_FACTOR * span) for path, span in spans.items()}
-        return equal(mine.value, answer.value, wider, self._exercise.spec.output)
+        return compare.equal(mine.value, answer.value, wider, self._exercise.spec.output)
 
     def answer(self, entries: tuple[Misconception, ...], case: Case, dtype: str) -> Outcome | None:
         """What the patched reference does; None when the patches do not go together or it cannot be loaded."""
@@ -212,29 +215,6 @@ def _diagnosis(entries: tuple[Misconception, ...], entry: Misconception, matched
 
 def _effects(outcome: Outcome) -> set[tuple[str, str, str]]:
     return {(change.parameter, change.path, change.what) for change in outcome.changes}
-
-
-def equal(first: Value, second: Value, allowed: dict[str, float], output: schema.Output) -> bool:
-    """Whether two results are one and the same: structure, dtype, shape, and values within ``allowed`` per leaf."""
-    one, two = list(compare.parts(first, output)), list(compare.parts(second, output))
-    if [part.path for part in one] != [part.path for part in two]:
-        return False
-    return all(_equal_leaf(a.value, b.value, allowed.get(a.path, 0.0)) for a, b in zip(one, two, strict=True))
-
-
-def _equal_leaf(first: Value, second: Value, allowed: float) -> bool:
-    if isinstance(first, Opaque) or isinstance(second, Opaque):
-        return isinstance(first, Opaque) and isinstance(second, Opaque) and first.type_name == second.type_name
-    if isinstance(first, Array) and isinstance(second, Array) and first.dtype != second.dtype:
-        return False
-    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        return len(first) == len(second) and all(_equal_leaf(a, b, allowed) for a, b in zip(first, second, strict=True))
-    if isinstance(first, dict) and isinstance(second, dict):
-        return set(first) == set(second) and all(_equal_leaf(first[key], second[key], allowed) for key in first)
-    a, b = compare.numbers(first), compare.numbers(second)
-    if a is None or b is None:
-        return type(first) is type(second) and first == second
-    return a.shape == b.shape and not compare.wrong_elements(a, b, allowed).any()
 
 
 def _spans(narrow: Value, wide: Value, output: schema.Output) -> dict[str, float]:

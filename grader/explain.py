@@ -751,7 +751,9 @@ def _no_result(exercise: Exercise, question: Question, ruling: Ruling, outcome: 
             f"`{exercise.function}` is not written yet.",
             f"replace the line that raises it; grade {exercise.name} --show prints the statement.",
         )
-    return said(_raised(f"Your function raised {error.type}", error.message))
+    # What an author advises on values of random cases is no advice on an exception.
+    general = question.check.kind == "values" and ruling.case is not None and ruling.case.name == "random"
+    return said(_raised(f"Your function raised {error.type}", error.message), None if general else help)
 
 
 def _circumstance(question: Question, ruling: Ruling) -> str | None:

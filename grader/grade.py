@@ -21,10 +21,14 @@ from grader.oracle import IllConditioned, Oracle, ReferenceOracle
 from grader.questions import questions
 from grader.sandbox.runner import Limits, Runner
 from grader.spec.exercise import Exercise
+from grader.spec.meaning_checks import ON_RANDOM
 from grader.submission import Student, Submission
 from grader.trial import Plan, Trial, make_plan, settle
 
 SEED_LIMIT = 10**9
+MAX_DIGITS = 9
+# Checks that fail by results on plain calls, which is what a diagnosis reproduces; what else fails has another cause.
+EXPLAINED = ("values", "inputs_unchanged", "independent", "causal", "reads", "ignores", "falls")
 
 
 @dataclass(frozen=True)
@@ -117,15 +121,18 @@ def replayed(exercise: Exercise, oracle: Oracle, options: Options) -> Plan:
     spec = exercise.spec
     names = ["random", *spec.cases.edge, *spec.cases.examples]
     name, _, index = text.rpartition("-") if "-" in text else (text, "", "0")
-    if text.isdigit():
+    if len(index) > MAX_DIGITS or (text.isdecimal() and len(text) > MAX_DIGITS):
+        raise UsageError(f"--case {text}: no such case", "one of " + ", ".join(names))
+    if text.isdecimal():
+        random = spec.cases.random if options.cases is None else options.cases
         numbered = [(n, 0) for n in spec.cases.examples]
-        numbered += [("random", i) for i in range(spec.cases.random)]
+        numbered += [("random", i) for i in range(random)]
         numbered += [(n, i) for n, edge in spec.cases.edge.items() for i in range(edge.count)]
         if not 1 <= int(text) <= len(numbered):
             raise UsageError(f"--case {text}: there are {len(numbered)} cases", f"grade {exercise.name}")
         name, number = numbered[int(text) - 1]
         index = str(number)
-    if name not in names or not index.isdigit():
+    if name not in names or not index.isdecimal():
         raise UsageError(f"--case {text}: no such case", "one of " + ", ".join(names))
     if name in spec.cases.examples:
         provided = oracle.provided_cases(seed)[name] if spec.cases.examples[name].from_reference else None
@@ -135,7 +142,12 @@ def replayed(exercise: Exercise, oracle: Oracle, options: Options) -> Plan:
         unknown = set(dims or ()) - {dim for dim, _ in cases.chosen_dims(exercise, name)} - set(spec.dims)
         if unknown:
             raise UsageError(f"--case: `{exercise.name}` has no dim {', '.join(sorted(unknown))}")
+        large = cases.beyond(exercise, name, dims or {})
+        if large is not None:
+            raise UsageError(f"--case {text}: {large}={(dims or {})[large]} is larger than this case ever draws it")
         case = cases.draw(exercise, name, int(index), seed, dims)
+        if dims is not None and not cases.dims_allowed(exercise, name, case.dims):
+            raise UsageError(f"--case {text}: these sizes break a constraint of `{exercise.name}`")
         edge = spec.cases.edge.get(name)
         dtypes = (edge.dtypes if edge is not None else None) or spec.dtypes
     return Plan(seed, ((replace(case, number=1), tuple(dtypes)),))
@@ -204,7 +216,8 @@ def _with_cause(
         evidence = f"Your results equal the reference with that one change, on {calls} and on every other."
     found = []
     for result, (question, ruling) in zip(results, rulings, strict=True):
-        if result.explanation is None or ruling.verdict not in ("fail", "error") or question.reveal == "verdict":
+        explained_by_it = ruling.verdict in ("fail", "error") and question.check.kind in EXPLAINED
+        if result.explanation is None or not explained_by_it or question.reveal == "verdict":
             found.append(result)
             continue
         help = (together or diagnoses)[0].help or result.explanation.help
@@ -214,13 +227,17 @@ def _with_cause(
 
 
 def _relevant(exercise: Exercise, plan: Plan) -> tuple[Question, ...]:
-    """The questions that one replayed case can answer."""
+    """The questions that one replayed case can answer; raises `UsageError` when no check looks at it."""
     case = plan.cases[0][0]
     found = []
     for question in questions(exercise):
         named = {question.cases} if isinstance(question.cases, str) else set(question.cases or ())
+        if not named and question.check.kind in ON_RANDOM:
+            named = {"random"}
         if not named or case.name in named or case.group in named:
             found.append(question)
+    if not any(not question.advisory for question in found):
+        raise UsageError(f"--case: no check of `{exercise.name}` that counts looks at the case `{case.name}`")
     return tuple(found)
 
 

@@ -449,9 +449,10 @@ def _blocks(rows: np.ndarray, name: str, dims: Mapping[str, int], word: str) -> 
     if not heads:
         return None
     width = rows.size // heads
-    bad = np.flatnonzero(rows.reshape(heads, width).any(axis=1))
+    per_head = rows.reshape(heads, width)
+    bad = np.flatnonzero(per_head.any(axis=1))
     good = [head for head in range(heads) if head not in bad]
-    if not good:
+    if not good or not per_head[bad].all():
         return None
 
     def features(head: int) -> str:

@@ -192,8 +192,6 @@ def _plain(value: Value) -> Any:
 
 
 HANDED_IN = '''
-calls = json.loads((here / "{calls}").read_text(encoding="utf-8"))
-
 
 def {name}(*args):
     """Answers as it did when the case was saved; a call that was not made then has no answer here."""
@@ -235,7 +233,9 @@ def _script(
         "",
         "here = Path(__file__).resolve().parent",
         f'inputs = np.load(here / "{INPUTS}")',
-        *(HANDED_IN.format(calls=CALLS, name=name, answer=answer).rstrip("\n") + "\n" for name in calls),
+        *([f'calls = json.loads((here / "{CALLS}").read_text(encoding="utf-8"))'] if calls else []),
+        *(HANDED_IN.format(name=name, answer=answer).removesuffix("\n") for name in calls),
+        "",
         *lines,
         "",
         'if __name__ == "__main__":',

@@ -22,6 +22,9 @@ MAX_BYTES = 2 << 20
 MAX_TIMEOUTS = 2
 MAX_CRASHES = 3
 LOAD_FACTOR = 4.0
+# Results are kept until the report is written; a submission may not fill the grader's own memory with them.
+MAX_KEPT = 1 << 30
+MUCH = 64 << 20
 # Escape sequences, and every control character but tab and newline: what is printed cannot move a cursor or hide text.
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
@@ -92,6 +95,7 @@ class Student:
         self._crashes = 0
         self._output: list[str] = []
         self._output_size = 0
+        self._kept = 0
         self.dropped_output = 0
         self.seconds = 0.0
         self.applied: dict[str, Any] = {}
@@ -138,7 +142,8 @@ class Student:
         reply = worker.request(header, blobs=[self._submission.source], limits=limits)
         self._collect(worker)
         if isinstance(reply, Fault):
-            self.load_failure = replace(self._from_fault(reply), extra={"loading": True})
+            outcome = self._from_fault(reply)
+            self.load_failure = replace(outcome, extra={**outcome.extra, "loading": True})
             return self.load_failure
         if not reply.header.get("loaded"):
             worker.close()
@@ -201,9 +206,11 @@ class Student:
 
     def _read(self, reply: Reply, case: Case, record: list[tuple[str, Value]]) -> Outcome:
         header = reply.header
-        seconds = header.get("seconds")
-        seconds = float(seconds) if isinstance(seconds, int | float) else 0.0
+        seconds = _seconds(header.get("seconds"))
         self.seconds += seconds
+        self._kept += reply.cost
+        if self._kept > MAX_KEPT:
+            return Outcome("too_large", detail=f"results of more than {MAX_KEPT >> 20} MB in all", seconds=seconds)
         if header.get("status") == "raised":
             return Outcome(
                 _raised_status(header.get("error")),
@@ -256,11 +263,16 @@ class Student:
             if self._timeouts >= MAX_TIMEOUTS:
                 self.stopped = "an earlier call ran into the time limit twice"
             return Outcome("timeout", detail=fault.detail)
+        if fault.kind == "lost":
+            raise GraderFault(fault.detail)
         self._crashes += 1
         if self._crashes >= MAX_CRASHES:
             self.stopped = "the submission ended its process too often"
-        if fault.kind == "memory" or (fault.kind == "signal" and fault.detail == "SIGKILL" and fault.status == -9):
-            return Outcome("memory", detail=fault.detail if fault.kind == "memory" else "the system ended the process")
+        if fault.kind == "memory":
+            return Outcome("memory", detail=fault.detail)
+        if fault.kind == "signal" and fault.detail == "SIGKILL" and fault.grown > MUCH:
+            # What the system does where memory is short for all; a process that held little was not ended for that.
+            return Outcome("memory", detail="the system ended the process")
         if fault.kind == "signal" and fault.detail == "SIGXCPU":
             return Outcome("timeout", detail="its computing time")
         if fault.kind == "signal" and fault.detail == "SIGSYS":
@@ -278,6 +290,11 @@ class Student:
         self._output_size += len(text[:room])
         self.dropped_output += worker.dropped_output + len(text) - len(text[:room])
         worker.dropped_output = 0
+
+
+def _seconds(told: Any) -> float:
+    """A duration that a worker claims; 0 for anything that is none."""
+    return float(told) if isinstance(told, int | float) and 0 <= told < 1e6 else 0.0
 
 
 def _text(value: Any, limit: int = 4000) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grader import compare
+from grader import cases, compare
 from grader.cases import Case, Drawn
 from grader.checks import verdicts
 from grader.checks.values import size
@@ -19,25 +19,41 @@ from grader.trial import Trial
 
 PRECISION_STEP = 1e-8
 PRECISION_LIMIT = 0.02
+# In roundings of the result: a movement below this is not looked at, since honest noise would be percents of it.
+QUIET = 4096
 DTYPE = "float64"
+# How far an argument of a handed-in function may be from the reference's, for rounding on the way to it.
+SAME_CALL = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-1, "bfloat16": 1e-1}
 
 
 def precision(trial: Trial, question: Question) -> Ruling:
     """The submission's response to a change of 1e-8 is the reference's own: arithmetic narrower than float64 loses it."""
-    for case, dtype in _right_cases(trial, question)[:2]:
+    drawn = _in_float64(trial, question)
+    if not drawn:
+        return verdicts.no_case()
+    right = [case for case in drawn if trial.right(case, DTYPE)]
+    if not right:
+        return _nothing_right()
+    for case in right[:2]:
         moved = _step(case)
-        mine = _response(trial.outcome(case, dtype).value, trial.outcome(moved, dtype), trial)
-        theirs = _difference(trial.expected(case, dtype).value, trial.oracle.raw(moved, dtype).value, trial)
-        if mine is None or theirs is None:
+        theirs = _difference(trial.expected(case, DTYPE).value, trial.oracle.raw(moved, DTYPE).value, trial)
+        scale = float(np.abs(theirs).max()) if theirs is not None and theirs.size else 0.0
+        # Where the reference hardly moves, its own difference is the noise of rounding.
+        if theirs is None or scale <= QUIET * 2.0**-53 * _scale(trial.expected(case, DTYPE).value, trial):
             continue
-        scale = float(np.abs(theirs).max()) if theirs.size else 0.0
-        # Below a few hundred roundings of the result itself the reference's own difference is noise.
-        if scale <= 256 * 2.0**-53 * _scale(trial.expected(case, dtype).value):
-            continue
+        outcome = trial.outcome(moved, DTYPE)
+        if outcome.status == "not_run":
+            return Ruling("skipped", "stopped", outcome=outcome)
+        if not outcome.returned:
+            verdict, cause = verdicts.of_outcome(outcome)
+            return Ruling(verdict, cause, moved, DTYPE, outcome, failing=((case, DTYPE),))
+        mine = _difference(trial.outcome(case, DTYPE).value, outcome.value, trial)
+        if mine is None or mine.shape != theirs.shape:
+            return Ruling("skipped", "values", facts={"why": "its results change shape with the values of the inputs"})
         deviation = float(np.abs(mine - theirs).max()) / scale
         if not deviation <= PRECISION_LIMIT:
             return Ruling(
-                "fail", "precision", case, dtype, trial.outcome(case, dtype), failing=((case, dtype),),
+                "fail", "precision", case, DTYPE, trial.outcome(case, DTYPE), failing=((case, DTYPE),),
                 facts={
                     "claim": "The arithmetic inside a float64 call is narrower than float64.",
                     "blocks": [("", f"A change of 1e-8 in the inputs moves your result by {deviation:.0%} more or less than it should.")],
@@ -45,30 +61,29 @@ def precision(trial: Trial, question: Question) -> Ruling:
                 },
             )  # fmt: skip
         return Ruling("pass", case=case)
+    # Decided by the reference and the cases alone, never by the submission.
+    return Ruling(
+        "skipped", "no_case", facts={"why": "no case was drawn in which so small a change shows"}, neutral=True
+    )
+
+
+def _nothing_right() -> Ruling:
     return Ruling("skipped", "values", facts={"why": "it looks at results that are right, and there are none"})
 
 
-def _right_cases(trial: Trial, question: Question) -> list[tuple[Case, str]]:
+def _in_float64(trial: Trial, question: Question) -> list[Case]:
     group: Any = question.cases or "random"
-    return [(case, dtype) for case, dtype in trial.plan.select(group, [DTYPE]) if trial.right(case, dtype)]
+    return [case for case, _ in trial.plan.select(group, [DTYPE])]
 
 
 def _step(case: Case) -> Case:
-    draws = Draws(case.seed, case.key, "precision")
-    changed = {
-        name: drawn.values * (1 + PRECISION_STEP * draws.sign(drawn.values.shape))
-        for name, drawn in case.arguments.items()
-        if isinstance(drawn, Drawn) and drawn.continuous and drawn.dtype == "floats"
-    }
     # Beyond the bits of float32: an input rounded on the way in loses exactly this.
-    return case.with_values(changed, "precision")
-
-
-def _response(first: Value, outcome: Any, trial: Trial) -> np.ndarray | None:
-    return _difference(first, outcome.value, trial) if outcome.returned else None
+    changed = cases.shifted(case, PRECISION_STEP, Draws(case.seed, case.label, "precision"))
+    return replace(case, arguments=changed, variation="precision")
 
 
 def _difference(first: Value, second: Value, trial: Trial) -> np.ndarray | None:
+    """The second result less the first, its float parts in one row and 0 where one is not finite; None without such parts."""
     output = trial.exercise.spec.output
     one, two = list(compare.parts(first, output)), list(compare.parts(second, output))
     if [part.path for part in one] != [part.path for part in two]:
@@ -83,17 +98,19 @@ def _difference(first: Value, second: Value, trial: Trial) -> np.ndarray | None:
     return np.concatenate(flat) if flat else None
 
 
-def _scale(value: Value) -> float:
-    found = compare.numbers(value)
-    if found is None or found.dtype.kind != "f":
-        return 1.0
-    finite = found[np.isfinite(found)]
-    return float(np.abs(finite).max()) if finite.size else 1.0
+def _scale(value: Value, trial: Trial) -> float:
+    found = [compare.numbers(part.value) for part in compare.parts(value, trial.exercise.spec.output)]
+    finite = [x[np.isfinite(x)] for x in found if x is not None and x.dtype.kind == "f"]
+    return max((float(np.abs(x).max()) for x in finite if x.size), default=1.0)
 
 
 def strided(trial: Trial, question: Question) -> Ruling:
     """Non-contiguous inputs give the same results as contiguous ones."""
-    for case, dtype in _right_cases(trial, question)[:1]:
+    drawn = _in_float64(trial, question)
+    if not drawn:
+        return verdicts.no_case()
+    dtype = DTYPE
+    for case in [case for case in drawn if trial.right(case, dtype)][:1]:
         for layout in ("transposed", "stepped"):
             outcome = trial.outcome(case, dtype, layout=layout)
             if outcome.status == "not_run":
@@ -110,7 +127,7 @@ def strided(trial: Trial, question: Question) -> Ruling:
                     facts={"claim": "The result is wrong when the inputs are not contiguous in memory.", "help": "read inputs by index, never through their memory order."},
                 )  # fmt: skip
         return Ruling("pass", case=case)
-    return Ruling("skipped", "values", facts={"why": "it looks at results that are right, and there are none"})
+    return _nothing_right()
 
 
 ALIASES = {"np": "numpy", "F": "torch.nn.functional"}
@@ -147,14 +164,17 @@ def calls(trial: Trial, question: Question) -> Ruling:
     name = question.check.function
     found: list[tuple[Case, str, str]] = []
     seen = False
-    for case, dtype in trial.plan.select(question.cases, question.dtypes):
+    selected = trial.plan.select(question.cases, question.dtypes)
+    if not selected:
+        return verdicts.no_case()
+    for case, dtype in selected:
         outcome = trial.outcome(case, dtype)
         if not outcome.returned:
             continue
         seen = True
         mine = [args for called, args in outcome.calls if called == name]
         theirs = [args for called, args in trial.expected(case, dtype).calls if called == name]
-        said = _calls_differ(name, mine, theirs)
+        said = _calls_differ(name, mine, theirs, SAME_CALL[dtype])
         if said is not None:
             found.append((case, dtype, said))
     if not seen:
@@ -168,14 +188,27 @@ def calls(trial: Trial, question: Question) -> Ruling:
     )  # fmt: skip
 
 
-def _calls_differ(name: str, mine: list[Value], theirs: list[Value]) -> str | None:
+def _calls_differ(name: str, mine: list[Value], theirs: list[Value], relative: float) -> str | None:
     if len(mine) != len(theirs):
         times = "time" if len(mine) == 1 else "times"
         return f"`{name}` was called {len(mine)} {times}; expected {len(theirs)}."
     for at, (given, wanted) in enumerate(zip(mine, theirs, strict=True), start=1):
-        if _plain(given) != _plain(wanted):
+        if not _same_arguments(_plain(given), _plain(wanted), relative):
             return f"call {at} of `{name}` got {_brief(given)}; expected {_brief(wanted)}."
     return None
+
+
+def _same_arguments(given: Any, wanted: Any, relative: float) -> bool:
+    """Whether a call's arguments are the reference's: whole numbers exactly, floats but for rounding, tuples as lists."""
+    if isinstance(given, list) and isinstance(wanted, list):
+        pairs = zip(given, wanted, strict=False)
+        return len(given) == len(wanted) and all(_same_arguments(a, b, relative) for a, b in pairs)
+    if isinstance(given, dict) and isinstance(wanted, dict):
+        return set(given) == set(wanted) and all(_same_arguments(given[key], wanted[key], relative) for key in wanted)
+    if isinstance(wanted, float) and isinstance(given, int | float):
+        both_nan = given != given and wanted != wanted
+        return both_nan or given == wanted or abs(given - wanted) <= relative * max(1.0, abs(wanted))
+    return bool(given == wanted)
 
 
 def _plain(value: Value) -> Any:
@@ -183,6 +216,8 @@ def _plain(value: Value) -> Any:
         return value.numbers().tolist()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
     return value
 
 
@@ -194,7 +229,7 @@ def _brief(value: Value) -> str:
 
 def peak_memory(trial: Trial, question: Question) -> Ruling:
     """The arrays held at once, above the inputs, stay below a limit. Measured in the worker, by the framework's own allocations."""
-    last = Ruling("skipped", "no_case", facts={"why": "no case was named"}, neutral=True)
+    last = verdicts.no_case()
     for case, dtype in trial.plan.select(question.cases, question.dtypes or (DTYPE,)):
         outcome = trial.outcome(case, dtype, mode="memory")
         if outcome.status == "not_run":
@@ -231,7 +266,7 @@ def falls(trial: Trial, question: Question) -> Ruling:
                 return Ruling("skipped", "stopped", outcome=outcome)
             if not outcome.returned:
                 return Ruling("skipped", "values", facts={"why": "a step gave no result"})
-            value = compare.numbers(compare.pick(outcome.value, check.output))
+            value = compare.numbers(compare.pick(outcome.value, check.output, trial.exercise.spec.output))
             if value is None or value.size != 1:
                 return Ruling("skipped", "values", facts={"why": "the result has the wrong type or shape"})
             now = float(value.reshape(-1)[0])
@@ -241,23 +276,23 @@ def falls(trial: Trial, question: Question) -> Ruling:
                     facts={"claim": f"After step {step} the value is {now:.6g}, no lower than the {previous:.6g} before it."},
                 )  # fmt: skip
             previous = now
-            fed = _feed(current, outcome.value, check.feed, step)
+            fed = _feed(trial, current, outcome.value, check.feed, step)
             if fed is None:
                 return Ruling("skipped", "values", facts={"why": "the result cannot be fed back"})
             current = fed
         return Ruling("pass", case=case)
-    return Ruling("skipped", "no_case", facts={"why": "no case was named"}, neutral=True)
+    return verdicts.no_case()
 
 
-def _feed(case: Case, value: Value, feed: dict[str, str], step: int) -> Case | None:
+def _feed(trial: Trial, case: Case, value: Value, feed: dict[str, str], step: int) -> Case | None:
     arguments = dict(case.arguments)
     for part, name in feed.items():
-        given = compare.pick(value, int(part) if part.lstrip("-").isdigit() else part)
+        given = compare.pick(value, part, trial.exercise.spec.output)
         replaced = _refill(arguments.get(name), given)
         if replaced is None:
             return None
         arguments[name] = replaced
-    return replace(case, arguments=arguments, variation=f"{case.variation}+step{step}")
+    return replace(case, arguments=arguments, variation=f"{case.variation}+step{step}", fed=True)
 
 
 def _refill(old: Any, given: Value) -> Any:
@@ -266,4 +301,11 @@ def _refill(old: Any, given: Value) -> Any:
     if isinstance(old, dict) and isinstance(given, dict) and set(old) == set(given):
         filled = {key: _refill(old[key], given[key]) for key in old}
         return None if any(item is None for item in filled.values()) else filled
+    if isinstance(old, list) and isinstance(given, list | tuple) and len(old) == len(given):
+        items = [_refill(before, after) for before, after in zip(old, given, strict=True)]
+        return None if any(item is None for item in items) else items
+    if isinstance(old, int | float) and not isinstance(old, bool):
+        number = compare.numbers(given)
+        if number is not None and number.shape == ():
+            return type(old)(number[()])
     return None

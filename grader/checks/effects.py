@@ -15,7 +15,10 @@ REPEATED = 3
 def inputs_unchanged(trial: Trial, question: Question) -> Ruling:
     """No call changed an argument, bit for bit; looks at every call that the other checks made."""
     touched = []
-    for case, dtype in trial.plan.select(question.cases, question.dtypes):
+    selected = trial.plan.select(question.cases, question.dtypes)
+    if not selected:
+        return verdicts.no_case()
+    for case, dtype in selected:
         outcome = trial.outcome(case, dtype)
         if outcome.status == "not_run":
             break
@@ -28,20 +31,17 @@ def inputs_unchanged(trial: Trial, question: Question) -> Ruling:
             failing=tuple((c, d) for c, d, _ in touched),
             facts={"values_right": trial.right(case, dtype)},
         )  # fmt: skip
-    if not any(
-        trial.outcome(case, dtype).returned for case, dtype in trial.plan.select(question.cases, question.dtypes)
-    ):
+    if not any(trial.outcome(case, dtype).returned for case, dtype in selected):
         return Ruling("skipped", "nothing_returned")
     return Ruling("pass")
 
 
 def repeatable(trial: Trial, question: Question) -> Ruling:
     """Asked again after all the other calls, the function answers as before."""
-    returned = [
-        (case, dtype)
-        for case, dtype in trial.plan.select(question.cases, question.dtypes)
-        if trial.outcome(case, dtype).returned
-    ]
+    selected = trial.plan.select(question.cases, question.dtypes)
+    if not selected:
+        return verdicts.no_case()
+    returned = [(case, dtype) for case, dtype in selected if trial.outcome(case, dtype).returned]
     if not returned:
         return Ruling("skipped", "nothing_returned")
     chosen = list(dict.fromkeys([0, len(returned) // 2, len(returned) - 1]))[:REPEATED]
@@ -55,21 +55,9 @@ def repeatable(trial: Trial, question: Question) -> Ruling:
         if not again.returned:
             verdict, cause = verdicts.of_outcome(again)
             return Ruling(verdict, cause, case, dtype, again, facts={"again": True})
-        expected = trial.expected(case, dtype)
-        remembered = compare.rebase(expected, first.value, output)
-        # A first answer of another structure was judged by the values checks; here only change counts.
-        mismatch = (
-            compare.mismatch(again.value, remembered, output, trial.exercise.spec.framework)
-            if remembered is not None
-            else None
-        )
-        if mismatch is not None and mismatch.kind in (
-            "values",
-            "nan",
-            "inf",
-            "shape",
-            "structure",
-        ):
+        # What is wrong with the first answer was judged by the values checks; here only change counts.
+        mismatch = compare.changed(first.value, again.value, trial.expected(case, dtype), output)
+        if mismatch is not None:
             return Ruling(
                 "fail", "not_repeatable", case, dtype, again, mismatch, ((case, dtype),), facts={"first": first.value}
             )

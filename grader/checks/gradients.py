@@ -9,7 +9,9 @@ import numpy as np
 from grader import cases, compare
 from grader.cases import Case, Drawn
 from grader.checks import verdicts
+from grader.checks.relations import root_name
 from grader.checks.values import size
+from grader.errors import AuthorError, Finding
 from grader.model import Question, Ruling
 from grader.oracle import RESPONSE_FACTOR
 from grader.randomness import Draws
@@ -27,7 +29,10 @@ Gradients = dict[str, np.ndarray | None]
 def check(trial: Trial, question: Question) -> Ruling:
     """Gradients reach every input they should, are the reference's, and are exactly zero where nothing is used."""
     group: Any = question.cases or "random"
-    right = [case for case, dtype in trial.plan.select(group, [DTYPE]) if trial.right(case, dtype)]
+    drawn = [case for case, _ in trial.plan.select(group, [DTYPE])]
+    if not drawn:
+        return verdicts.no_case()
+    right = [case for case in drawn if trial.right(case, DTYPE)]
     if not right:
         return Ruling(
             "skipped", "values", facts={"why": "gradients are compared where values are right, and nowhere are they"}
@@ -60,9 +65,10 @@ def check(trial: Trial, question: Question) -> Ruling:
         )
         for k in range(PERTURBED)
     ]
+    largest = max((float(np.abs(found).max()) for found in base.values() if found is not None and found.size), default=0.0)
     missing, different = [], []
     for name, theirs in base.items():
-        verdict = _compare(mine.get(name), theirs, [other[name] for other in moved])
+        verdict = _compare(mine.get(name), theirs, [other.get(name) for other in moved], FLOOR * largest)
         if verdict == "missing":
             missing.append(name)
         elif verdict == "different":
@@ -85,13 +91,13 @@ def check(trial: Trial, question: Question) -> Ruling:
             f"The gradient with respect to {names} differs from the reference's.",
             "the values are right: look for a part that is computed without the graph, or added twice.",
         )
-    return _zeros(question, case, outcome, mine)
+    return _zeros(trial, question, case, outcome, mine)
 
 
 def _request(trial: Trial, question: Question, case: Case) -> tuple[dict[str, Any], list[Value]]:
     names = list(case.arguments)
     wrt = question.check.wrt or tuple(name for name, value in case.arguments.items() if _continuous(value))
-    draws = Draws(case.seed, case.key, "projection")
+    draws = Draws(case.seed, case.label, "projection")
     weights: list[Value] = []
     for part in compare.parts(trial.expected(case, DTYPE).value, trial.exercise.spec.output):
         values = compare.numbers(part.value)
@@ -118,31 +124,31 @@ def _named(case: Case, found: Any) -> Gradients:
     return gradients
 
 
-def _compare(mine: np.ndarray | None, theirs: np.ndarray | None, moved: list[np.ndarray | None]) -> str:
-    zero = theirs is None or not theirs.any()
-    if zero:
-        return (
-            "right"
-            if mine is None or (mine.size and float(np.abs(mine).max()) <= FLOOR) or not mine.size
-            else "different"
-        )
-    assert theirs is not None
-    if mine is None or mine.shape != theirs.shape or not mine.any():
-        return "missing"
+def _compare(mine: np.ndarray | None, theirs: np.ndarray | None, moved: list[np.ndarray | None], noise: float) -> str:
+    """missing, different or right; ``noise`` is what rounding leaves of a gradient that cancels to zero."""
+    if theirs is None or not theirs.any():
+        return "different" if mine is not None and not (np.abs(mine) <= max(noise, FLOOR)).all() else "right"
     responses = [
         float(np.abs(other - theirs).max()) for other in moved if other is not None and other.shape == theirs.shape
     ]
-    allowed = max(RESPONSE_FACTOR * max(responses, default=0.0), FLOOR * float(np.abs(theirs).max()))
+    allowed = max(RESPONSE_FACTOR * max(responses, default=0.0), FLOOR * float(np.abs(theirs).max()), noise)
+    if mine is None or mine.shape != theirs.shape or not mine.any():
+        # What is itself no more than rounding may be left out altogether.
+        return "right" if (np.abs(theirs) <= allowed).all() else "missing"
     return "different" if compare.wrong_elements(mine, theirs, allowed).any() else "right"
 
 
-def _zeros(question: Question, case: Case, outcome: Any, mine: Gradients) -> Ruling:
+def _zeros(trial: Trial, question: Question, case: Case, outcome: Any, mine: Gradients) -> Ruling:
     for what in question.check.zero:
-        name = what.split("[")[0]
-        gradient = mine.get(name)
-        if gradient is None:
+        name = root_name(what)
+        if case.arguments.get(name) is None:
             continue
-        part = np.asarray(expressions.evaluate(what, {**case.dims, name: gradient}))
+        scope = {**case.dims, name: _as_given(case.arguments[name], name, mine)}
+        try:
+            part = np.asarray(expressions.evaluate(what, scope))
+        except expressions.ExpressionError as error:
+            path = str(trial.exercise.folder / "exercise.yaml")
+            raise AuthorError([Finding(path, 0, 0, f"check `{question.id}`: {error}")]) from None
         if part.size and part.any():
             return _failed(
                 case,
@@ -152,6 +158,18 @@ def _zeros(question: Question, case: Case, outcome: Any, mine: Gradients) -> Rul
                 question.help,
             )
     return Ruling("pass", case=case)
+
+
+def _as_given(value: Any, path: str, mine: Gradients) -> Any:
+    """The gradients in the structure of an argument; zero where there is none."""
+    if isinstance(value, Drawn):
+        found = mine.get(path)
+        return found if found is not None and found.shape == value.values.shape else np.zeros(value.values.shape)
+    if isinstance(value, dict):
+        return {key: _as_given(item, f"{path}[{key!r}]", mine) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_given(item, f"{path}[{index}]", mine) for index, item in enumerate(value)]
+    return value
 
 
 def _failed(case: Case, outcome: Any, cause: str, claim: str, help: str | None) -> Ruling:

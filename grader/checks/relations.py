@@ -8,6 +8,7 @@ submission by more than `LEAKS`. Anything between is undecided and never held ag
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import Any
 
@@ -48,13 +49,17 @@ def reads(trial: Trial, question: Question) -> Ruling:
 
 
 def _dependence(trial: Trial, question: Question, concerns: Any, leaks: bool) -> Ruling:
-    candidates = [case for case in _candidates(trial, question) if _positions(case, question.check.inputs) >= 2]
+    drawn = _candidates(trial, question)
+    if not drawn:
+        return verdicts.no_case()
+    candidates = [case for case in drawn if _positions(case, question.check.inputs) >= 2]
     last: Ruling | None = None
     for case in candidates[:TRIED]:
         ruling = _map(trial, question, case, concerns, leaks)
         if ruling.verdict not in ("pass", "skipped"):
             return ruling
         last = ruling if last is None or last.verdict == "skipped" else last
+    # Which cases there are depends on the exercise and the seed alone, never on the submission.
     return last or Ruling("skipped", "no_case", facts={"why": "no case has two positions to compare"}, neutral=True)
 
 
@@ -68,7 +73,7 @@ def _positions(case: Case, inputs: dict[str, int]) -> int:
     counts = set()
     for name, axis in inputs.items():
         drawn = case.arguments.get(name)
-        if not isinstance(drawn, Drawn) or drawn.values.ndim <= axis:
+        if not isinstance(drawn, Drawn) or not -drawn.values.ndim <= axis < drawn.values.ndim:
             return 0
         counts.add(drawn.values.shape[axis])
     return min(counts, default=0)
@@ -76,13 +81,13 @@ def _positions(case: Case, inputs: dict[str, int]) -> int:
 
 def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: bool) -> Ruling:
     check = question.check
-    base = _numbers(trial, case, check.part, DTYPE)
+    base = _numbers(trial, question, case)
     if isinstance(base, Ruling):
         return base
     mine, theirs, allowed = base
-    axis = check.output
-    if theirs.ndim <= axis:
-        raise _author(trial, question, f"the result has no axis {axis}")
+    if not -theirs.ndim <= check.output < theirs.ndim:
+        raise _author(trial, question, f"the result has no axis {check.output}")
+    axis = check.output % theirs.ndim
     columns = _positions(case, check.inputs)
     rows = theirs.shape[axis]
     got = np.full((rows, columns), np.nan)
@@ -95,11 +100,16 @@ def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: boo
                 return Ruling("skipped", "stopped", outcome=outcome)
             verdict, cause = verdicts.of_outcome(outcome)
             return Ruling(verdict, cause, varied, DTYPE, outcome)
-        moved = _part(outcome.value, check.part)
+        answer = _part(trial, trial.oracle.raw(varied, DTYPE).value, check.part)
+        if answer is None or answer.shape != theirs.shape:
+            raise _author(trial, question, f"the reference's result changes shape with the inputs in case `{case.name}`")
+        moved = _part(trial, outcome.value, check.part)
         if moved is None or moved.shape != mine.shape:
-            return Ruling("skipped", "values", facts={"why": "its results change shape with the values of the inputs"})
-        answer = _part(trial.oracle.raw(varied, DTYPE).value, check.part)
-        assert answer is not None
+            if not leaks or not any(concerns(row, at) for row in range(rows)):
+                # It moved, and yet nobody can say which positions did.
+                return Ruling("skipped", "values", facts={"why": "its results change shape with the values of the inputs"})
+            # A result whose very shape depends on an input is moved by it everywhere.
+            moved = np.full(mine.shape, np.nan)
         got[:, at] = _movement(mine, moved, axis) / allowed
         wanted[:, at] = _movement(theirs, answer, axis) / allowed
     grid = Grid(
@@ -143,7 +153,7 @@ def _movement(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
         change = np.where(same, 0.0, np.abs(first - second))
     change = np.nan_to_num(change, nan=np.inf, posinf=np.inf)
     others = tuple(k for k in range(change.ndim) if k != axis)
-    return np.asarray(change.max(axis=others) if others else change)
+    return np.asarray(change.max(axis=others, initial=0.0) if others else change)
 
 
 def _cells(moved: np.ndarray, yes: float, no: float) -> tuple[tuple[bool | None, ...], ...]:
@@ -175,7 +185,7 @@ def _replace_position(case: Case, inputs: dict[str, int], at: int) -> Case:
         values = drawn.values.copy()
         index: list[Any] = [slice(None)] * values.ndim
         index[axis] = at
-        draws = Draws(case.seed, case.key, "replace", name, at)
+        draws = Draws(case.seed, case.label, "replace", name, at)
         values[tuple(index)] = _other(drawn, values[tuple(index)], draws)
         changed[name] = values
     return case.with_values(changed, f"replaced {','.join(f'{name}/{axis}' for name, axis in inputs.items())} at {at}")
@@ -198,29 +208,30 @@ def _other(drawn: Drawn, old: np.ndarray, draws: Draws, scale: float | None = No
     return np.asarray(pool[(where + step) % pool.size])
 
 
-def _part(value: Value, part: str | int | None) -> np.ndarray | None:
+def _part(trial: Trial, value: Value, part: str | int | None) -> np.ndarray | None:
     if part is not None:
-        value = compare.pick(value, part)
+        value = compare.pick(value, part, trial.exercise.spec.output)
     found = compare.numbers(value)
     return None if found is None else found.astype(np.float64)
 
 
-def _numbers(
-    trial: Trial, case: Case, part: str | int | None, dtype: str
-) -> tuple[np.ndarray, np.ndarray, float] | Ruling:
+def _numbers(trial: Trial, question: Question, case: Case) -> tuple[np.ndarray, np.ndarray, float] | Ruling:
     """(the submission's result, the reference's, what is allowed) of a case, or why there is none."""
-    outcome = trial.outcome(case, dtype)
+    part = question.check.part
+    outcome = trial.outcome(case, DTYPE)
     if outcome.status == "not_run":
         return Ruling("skipped", "stopped", outcome=outcome)
     if not outcome.returned:
         return Ruling("skipped", "values", facts={"why": "the call it compares with gave no result"})
-    expected = trial.expected(case, dtype)
-    mine, theirs = _part(outcome.value, part), _part(expected.value, part)
+    expected = trial.expected(case, DTYPE)
+    mine, theirs = _part(trial, outcome.value, part), _part(trial, expected.value, part)
     if theirs is None:
-        raise AssertionError("a relation over a result that holds no numbers")
+        raise _author(trial, question, "what it looks at holds no numbers")
     if mine is None or mine.shape != theirs.shape:
         return Ruling("skipped", "values", facts={"why": "the result has the wrong type or shape"})
-    allowed = [leaf.allowed for leaf in expected.leaves if leaf.allowed > 0]
+    looked_at = expected.value if part is None else compare.pick(expected.value, part, trial.exercise.spec.output)
+    allowed = [leaf.allowed for leaf in expected.leaves if leaf.allowed > 0 and leaf.expected is looked_at]
+    # Whole numbers have no tolerance: any movement is one.
     return mine, theirs, max(allowed, default=1e-12)
 
 
@@ -229,46 +240,54 @@ def _numbers(
 
 def ignores(trial: Trial, question: Question) -> Ruling:
     """Other large finite values where nothing should be read change nothing."""
-    last = Ruling("skipped", "no_case", facts={"why": "no case has the input"}, neutral=True)
-    for case in _candidates(trial, question)[:TRIED]:
-        for what in question.check.what:
-            base = _numbers(trial, case, None, DTYPE) if trial.exercise.spec.output.kind == "array" else None
-            ruling = _ignored(trial, question, case, what, base)
+    if not _candidates(trial, question):
+        return verdicts.no_case()
+    # Where there is nothing to fill depends on the exercise and the seed alone, never on the submission.
+    last = Ruling("skipped", "no_case", facts={"why": "no case has what must be ignored"}, neutral=True)
+    for what in question.check.what:
+        for case, varied in _filled(trial, question, what):
+            ruling = _ignored(trial, question, case, varied, what)
             if ruling.verdict not in ("pass", "skipped"):
                 return ruling
             last = ruling if last.verdict != "pass" else last
     return last
 
 
-def _ignored(trial: Trial, question: Question, case: Case, what: str, base: Any) -> Ruling:
-    if isinstance(base, Ruling):
-        return base
-    try:
-        varied = fill(case, what)
-    except expressions.ExpressionError as error:
-        raise _author(trial, question, f"`{what}`: {error}") from None
-    if varied is None:
-        return Ruling("skipped", "no_case", facts={"why": f"`{what}` is empty in every case"})
+def _filled(trial: Trial, question: Question, what: str) -> list[tuple[Case, Case]]:
+    """The smallest cases in which there is something to fill, each as it is and with other values there."""
+    found: list[tuple[Case, Case]] = []
+    for case in _candidates(trial, question):
+        try:
+            varied = fill(case, what)
+        except expressions.ExpressionError as error:
+            raise _author(trial, question, f"`{what}`: {error}") from None
+        if varied is not None:
+            found.append((case, varied))
+        if len(found) == TRIED:
+            break
+    return found
+
+
+def _ignored(trial: Trial, question: Question, case: Case, varied: Case, what: str) -> Ruling:
+    before = trial.outcome(case, DTYPE)
+    if before.status == "not_run":
+        return Ruling("skipped", "stopped", outcome=before)
+    if not before.returned:
+        return Ruling("skipped", "values", facts={"why": "the call it compares with gave no result"})
     expected = trial.expected(case, DTYPE)
     answer = trial.oracle.raw(varied, DTYPE).value
     output, framework = trial.exercise.spec.output, trial.exercise.spec.framework
     if compare.mismatch(answer, expected, output, framework) is not None:
         raise _author(trial, question, f"the reference itself changes with `{what}` in case `{case.name}`")
-    before = trial.outcome(case, DTYPE)
-    if not before.returned:
-        return Ruling("skipped", "values", facts={"why": "the call it compares with gave no result"})
     after = trial.outcome(varied, DTYPE)
     if after.status == "not_run":
         return Ruling("skipped", "stopped", outcome=after)
     if not after.returned:
         verdict, cause = verdicts.of_outcome(after)
         return Ruling(verdict, cause, varied, DTYPE, after, failing=((case, DTYPE),))
-    remembered = compare.rebase(expected, before.value, output)
-    if remembered is None:
-        return Ruling("skipped", "values", facts={"why": "the result has the wrong type or shape"})
-    wide = replace(remembered, leaves=tuple(replace(leaf, allowed=LEAKS * leaf.allowed) for leaf in remembered.leaves))
-    mismatch = compare.mismatch(after.value, wide, output, framework)
-    if mismatch is None or mismatch.kind in ("type", "dtype", "unsupported", "structure"):
+    wide = replace(expected, leaves=tuple(replace(leaf, allowed=LEAKS * leaf.allowed) for leaf in expected.leaves))
+    mismatch = compare.changed(before.value, after.value, wide, output)
+    if mismatch is None:
         return Ruling("pass", case=case)
     return Ruling(
         "fail", "not_ignored", case, DTYPE, after, mismatch, ((case, DTYPE),),
@@ -277,28 +296,39 @@ def _ignored(trial: Trial, question: Question, case: Case, what: str, base: Any)
 
 
 def fill(case: Case, what: str) -> Case | None:
-    """The case with ``what`` (an input, or a slice of one) filled with other values; None when it is empty."""
-    tree = expressions.parse(what)
-    root = tree
-    while hasattr(root, "value") and not hasattr(root, "id"):
-        root = root.value
-    name = str(getattr(root, "id", what))
-    drawn = case.arguments.get(name)
-    if not isinstance(drawn, Drawn):
+    """The case with ``what`` (an input, or a part of one) filled with other values; None where there is nothing to fill.
+
+    Raises:
+        ExpressionError: ``what`` cannot be read in this case.
+    """
+    name = root_name(what)
+    given = case.arguments.get(name)
+    if given is None:
         return None
-    scope: dict[str, Any] = {**case.dims, name: drawn.values.copy()}
-    old = np.asarray(expressions.evaluate(what, scope))
+    scope: dict[str, Any] = {**case.dims, name: cases.opened(given)}
+    part = expressions.evaluate(what, scope)
+    if not isinstance(part, np.ndarray | np.generic):
+        raise expressions.ExpressionError("no array, and only arrays can be filled")
+    old = np.asarray(part)
     if old.size == 0:
         return None
-    draws = Draws(case.seed, case.key, "fill", what)
-    new = _other(drawn, old, draws, LARGE)
+    drawn = next(leaf for leaf in cases.leaves(given) if leaf.values.dtype == old.dtype)
+    new = _other(drawn, old, Draws(case.seed, case.label, "fill", what), LARGE)
     if what.strip() == name:
         scope[name] = new
     else:
         scope["_new"] = new
         expressions.assign(f"{what} = _new", scope)
-    varied = case.with_values({name: np.asarray(scope[name])}, f"filled {what}")
-    return replace(varied, arguments={**varied.arguments, name: cases.rounded(varied.arguments[name], case.grid)})
+    filled = cases.rounded(cases.closed(given, scope[name]), case.grid)
+    return replace(case, arguments={**case.arguments, name: filled}, variation=f"filled {what}")
+
+
+def root_name(text: str) -> str:
+    """The input that a slice such as ``blocks[:, 10:12]`` or ``params["w"][0]`` is a part of."""
+    tree = expressions.parse(text)
+    while isinstance(tree, ast.Subscript):
+        tree = tree.value
+    return tree.id if isinstance(tree, ast.Name) else text
 
 
 def _author(trial: Trial, question: Question, message: str) -> AuthorError:

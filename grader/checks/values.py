@@ -15,7 +15,7 @@ def check(trial: Trial, question: Question) -> Ruling:
     failures: list[Ruling] = []
     calls = trial.plan.select(question.cases, question.dtypes)
     if not calls:
-        return Ruling("skipped", "no_case", facts={"why": "no case was drawn for it"})
+        return verdicts.no_case()
     for case, dtype in calls:
         ruling = rule(trial, case, dtype)
         if ruling.verdict == "skipped":

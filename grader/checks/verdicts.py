@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.model import Mismatch, Outcome
+from grader.model import Mismatch, Outcome, Ruling
 
 _MISMATCH_CAUSES = {
     "values": None,
@@ -32,6 +32,11 @@ def of_outcome(outcome: Outcome) -> tuple[str, str | None]:
         return "crashed", "signal" if outcome.extra.get("how") == "signal" else "exited"
     assert outcome.error is not None
     return "error", outcome.error.cause or "exception"
+
+
+def no_case() -> Ruling:
+    """A check to which no case was drawn, as with ``--cases 0``: it says nothing of the submission."""
+    return Ruling("skipped", "no_case", facts={"why": "no case was drawn for it"})
 
 
 def of_mismatch(mismatch: Mismatch) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -108,21 +109,30 @@ def console(stderr: bool = False) -> Any:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a report to a file (or to standard output for ``-``); raises `UsageError` when it cannot."""
+    """Write a report to a file (or to standard output for ``-``); raises `GraderFault` when it cannot."""
     if path == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
         return
     target = Path(path)
+    beside = None
     try:
+        if target.is_symlink() or (target.exists() and not target.is_file()):
+            # A pipe, a terminal, /dev/null, a link to one: written to, never replaced by a file.
+            with target.open("w", encoding="utf-8") as file:
+                file.write(text)
+            return
         # Beside it first, so that a full disk leaves no half a report under its name.
-        with tempfile.NamedTemporaryFile("w", dir=target.parent or ".", delete=False, encoding="utf-8") as file:
+        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
+            beside = file.name
             file.write(text)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, target)
+        os.chmod(beside, 0o644)
+        os.replace(beside, target)
     except OSError as error:
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
         raise GraderFault(
-            f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists and may be written"
+            f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists and has room"
         ) from None
 
 
@@ -145,12 +155,25 @@ def run(command: click.Command, name: str) -> None:
     except TensorgradeError as error:
         code = _say(str(error), "", error.exit_code)
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        # The reader of our output went away, as `head` does: nobody has the whole report, so this is no 0 either.
+        _discard_output()
+        code = 3
     except Exception as error:
-        code = _say(f"the grader failed: {type(error).__name__}: {error}", f"send the maintainers {crash_file()}", 3)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            _discard_output()
+            code = _say(f"the output cannot be written: {error.strerror}", "make room, or send it elsewhere", 3)
+        else:
+            code = _say(
+                f"the grader failed: {type(error).__name__}: {error}", f"send the maintainers {crash_file()}", 3
+            )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _discard_output() -> None:
+    """Send the rest of standard output nowhere: Python would try to write it once more at its end, and fail again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def _say(message: str, next_step: str, code: int) -> int:

@@ -121,8 +121,13 @@ def grade_one(
             runner.close()
     if report.passed and options["case"] is None:
         progress.remember_pass(exercise.name)
+    unwritten = None
     if options["json_path"] is not None:
-        frame.write_text(options["json_path"], report_json.render(report))
+        try:
+            frame.write_text(options["json_path"], report_json.render(report))
+        except GraderFault as fault:
+            # Said after the report, which the terminal shall have at least.
+            unwritten = fault
     if options["json_path"] != "-":
         console = frame.console()
         terminal.render(report, console, verbose)
@@ -131,6 +136,8 @@ def grade_one(
         elif options["save_case"] is not None:
             console.print("no case was saved: nothing fails; name one with --case")
         after(report, exercise, library, console)
+    if unwritten is not None:
+        raise unwritten
     return exit_code(report)
 
 

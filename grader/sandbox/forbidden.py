@@ -32,7 +32,15 @@ _CLAIMS = {
     _OTHER: "this operation is not allowed",
 }
 # Where the refusal of an act without an audit event surfaces: semaphores and socket pairs, by the module that asks.
-_KIND_OF_MODULE = {"socket": _NETWORK, "synchronize": _PROCESS, "resource_tracker": _PROCESS, "popen_fork": _PROCESS}
+_KIND_OF_MODULE = {
+    "socket": _NETWORK, "selectors": _NETWORK, "synchronize": _PROCESS, "resource_tracker": _PROCESS, "popen_fork": _PROCESS,
+}  # fmt: skip
+# What asked for it, by a folder of torch on the way: the name by which the student knows it, and what to write instead.
+_ASKED_FOR = {
+    "/torch/_inductor/": "torch.compile starts a compiler: call the function without it",
+    "/torch/_dynamo/": "torch.compile starts a compiler: call the function without it",
+    "/torch/utils/data/": "DataLoader with workers: use num_workers=0",
+}
 # What torch's C++ says when it could not open a file for torch.save, or shared memory for other processes.
 _KIND_OF_WORDS = {
     "open file failed with strerror": _WRITE,
@@ -84,7 +92,8 @@ def explain(error: BaseException, read_paths: tuple[str, ...] = ()) -> Explanati
     for one in _chain(error):
         found = _explain(one, read_paths)
         if found is not None:
-            return found
+            asked = _asked_for(error)
+            return found if asked is None else _explanation(found.operation, asked)
     return None
 
 
@@ -131,6 +140,9 @@ def _explain(error: BaseException, read_paths: tuple[str, ...]) -> Explanation |
         return None
     if error.errno == errno.ENOENT and "temporary directory" in str(error):
         return _explanation(_WRITE, "temporary files neither")
+    if isinstance(error, FileNotFoundError) and error.errno is None:
+        # NumPy looks first and raises one of its own.
+        return _explanation(_READ, _quote(str(error)[:200]))
     path = error.filename
     if isinstance(path, str | bytes):
         if error.errno in (errno.EROFS, errno.EPERM):
@@ -149,6 +161,17 @@ def _explain(error: BaseException, read_paths: tuple[str, ...]) -> Explanation |
 
 def _explanation(operation: str, detail: str) -> Explanation:
     return Explanation(operation, f"{_CLAIMS[operation]} here ({detail})")
+
+
+def _asked_for(error: BaseException) -> str | None:
+    for one in _chain(error):
+        trace = one.__traceback__
+        while trace is not None:
+            for folder, words in _ASKED_FOR.items():
+                if folder in trace.tb_frame.f_code.co_filename:
+                    return words
+            trace = trace.tb_next
+    return None
 
 
 def _origin(error: BaseException) -> tuple[str, str]:

@@ -25,10 +25,23 @@ class Zygote:
     stderr: IO[bytes]
 
 
+def open_standard_streams() -> None:
+    """Send standard streams that the caller closed nowhere: the next file opened would otherwise take their place."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != fd:
+                os.dup2(null, fd)
+                os.close(null)
+            setattr(sys, name, open(fd, mode, encoding="utf-8", closefd=False))
+
+
 def launch(framework: str, isolate: bool = True) -> Zygote:
     """Start a zygote that imports ``framework``; returns at once, while the import goes on."""
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    stderr = tempfile.TemporaryFile()
+    stderr = _kept_in_memory()
     process = subprocess.Popen(
         command("fork", framework, theirs.fileno(), isolate),
         pass_fds=[theirs.fileno()],
@@ -41,6 +54,13 @@ def launch(framework: str, isolate: bool = True) -> Zygote:
     )
     theirs.close()
     return Zygote(process, control, stderr)
+
+
+def _kept_in_memory() -> IO[bytes]:
+    """A file without a name, for the few words of a zygote that fails; in memory, where no folder may be writable."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("stderr-of-zygote"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def command(mode: str, framework: str, fd: int, isolate: bool) -> list[str]:

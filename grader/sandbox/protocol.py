@@ -25,6 +25,8 @@ MAX_PAYLOAD = 256 << 20
 MAX_DEPTH = 24
 MAX_NODES = 200_000
 MAX_NDIM = 16
+# Integers beyond this are no honest result, and would overflow where they meet a float.
+MAX_INTEGER = 10**300
 
 # Storage of each dtype that may cross the pipe. NumPy has no bfloat16, so its bits travel as uint16.
 STORAGE: dict[str, np.dtype[Any]] = {
@@ -102,6 +104,8 @@ class Function:
     name: str
 
 
+# JSON numbers are exact below this everywhere; larger integers travel as text.
+EXACT = 1 << 53
 Value = Any  # Array | Opaque | Function | None | bool | int | float | str | list | tuple | dict
 
 
@@ -129,7 +133,7 @@ def encode(value: Value, buffers: list[bytes | memoryview]) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
-        return {"i": str(value)} if abs(value) >= 1 << 53 else value
+        return {"i": str(value)} if abs(value) >= EXACT else value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"f": repr(value)}
     if isinstance(value, Array):
@@ -159,17 +163,22 @@ def encode(value: Value, buffers: list[bytes | memoryview]) -> Any:
 def decode(node: Any, buffers: list[memoryview]) -> Value:
     """The value that ``encode`` gave; raises `ProtocolError` for anything else.
 
-    Arrays are copies: nothing in the result shares memory with the frame.
+    Arrays are copies: nothing in the result shares memory with the frame. No two of them may share a buffer either, so
+    that a value is never larger than the frame it came in.
     """
     budget = [MAX_NODES]
-    return _decode(node, buffers, 0, budget)
+    return _decode(node, list(buffers), 0, budget)
 
 
-def _decode(node: Any, buffers: list[memoryview], depth: int, budget: list[int]) -> Value:
+def _decode(node: Any, buffers: list[memoryview | None], depth: int, budget: list[int]) -> Value:
     budget[0] -= 1
     if depth > MAX_DEPTH or budget[0] < 0:
         raise TooLarge("the value is nested too deeply or has too many parts")
-    if node is None or isinstance(node, bool | int | float | str):
+    if node is None or isinstance(node, bool | float | str):
+        return node
+    if isinstance(node, int):
+        if abs(node) >= EXACT:
+            raise ProtocolError("not an integer")
         return node
     if not isinstance(node, dict):
         raise ProtocolError("not a value")
@@ -191,9 +200,12 @@ def _decode(node: Any, buffers: list[memoryview], depth: int, budget: list[int])
         return result
     if "i" in node and isinstance(node["i"], str) and len(node["i"]) <= 400:
         try:
-            return int(node["i"])
+            whole = int(node["i"])
         except ValueError:
             raise ProtocolError("not an integer") from None
+        if abs(whole) >= MAX_INTEGER:
+            raise ProtocolError("not an integer")
+        return whole
     if "f" in node and node["f"] in ("nan", "inf", "-inf"):
         return float(node["f"])
     if "fn" in node and isinstance(node["fn"], str):
@@ -204,7 +216,7 @@ def _decode(node: Any, buffers: list[memoryview], depth: int, budget: list[int])
     raise ProtocolError("not a value")
 
 
-def _decode_array(node: dict[str, Any], buffers: list[memoryview]) -> Array:
+def _decode_array(node: dict[str, Any], buffers: list[memoryview | None]) -> Array:
     family, dtype, shape, index = node.get("a"), node.get("d"), node.get("s"), node.get("b")
     if family not in ("tensor", "ndarray", "scalar") or not isinstance(dtype, str) or dtype not in STORAGE:
         raise ProtocolError("unknown array family or dtype")
@@ -214,13 +226,20 @@ def _decode_array(node: dict[str, Any], buffers: list[memoryview]) -> Array:
         raise ProtocolError("not a shape")
     if type(index) is not int or not 0 <= index < len(buffers):
         raise ProtocolError("no such buffer")
+    buffer, buffers[index] = buffers[index], None
+    if buffer is None:
+        raise ProtocolError("a buffer that was used before")
     count = math.prod(shape)
     storage = STORAGE[dtype]
-    if count * storage.itemsize != len(buffers[index]):
+    if count * storage.itemsize != len(buffer):
         raise ProtocolError("shape and bytes disagree")
-    # A fresh array: aligned as NumPy aligns its own, writable, and independent of the frame.
-    raw = np.empty(shape, dtype=storage)
-    raw.reshape(-1)[:] = np.frombuffer(buffers[index], dtype=storage)
+    try:
+        # A fresh array: aligned as NumPy aligns its own, writable, and independent of the frame.
+        raw = np.empty(shape, dtype=storage)
+    except ValueError:
+        # An empty array may still have axes beyond what NumPy counts.
+        raise ProtocolError("not a shape") from None
+    raw.reshape(-1)[:] = np.frombuffer(buffer, dtype=storage)
     if dtype == "bool":
         # Any byte but 0 is true; a byte such as 2 must not compare as a third truth value.
         raw = raw.view(np.uint8) != 0

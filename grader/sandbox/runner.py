@@ -31,6 +31,9 @@ F_SETPIPE_SZ = 1031
 START_SECONDS = 120.0
 EXIT_SECONDS = 5.0
 KEPT_OUTPUT = 64 << 10
+CHECK_SECONDS = 0.005
+# A byte of JSON such as `[],` becomes that many of objects, at most.
+OBJECT_COST = 24
 
 Answer = Callable[[str, Value], Value]
 
@@ -52,17 +55,25 @@ class Limits:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why there is no reply. ``kind``: timeout, memory, exited, signal, too_large, garbled."""
+    """Why there is no reply. ``kind``: timeout, memory, exited, signal, too_large, garbled, lost.
+
+    Lost means that nobody can say how the worker ended, because the process that started it is gone: the grader's fault.
+    ``grown`` is how many bytes it was last seen to hold above its start.
+    """
 
     kind: str
     detail: str = ""
     status: int | None = None
+    grown: int = 0
 
 
 @dataclass(frozen=True)
 class Reply:
+    """``cost`` is about what the reply occupies here: its bytes, those of the header as objects."""
+
     header: dict[str, Any]
     buffers: tuple[memoryview, ...]
+    cost: int = 0
 
     def value(self, key: str = "value") -> Value:
         """Decode the value under ``key``; raises `ProtocolError`."""
@@ -109,6 +120,7 @@ class Worker:
         # Told by a worker that was started by exec; a zygote's workers share the runner's.
         self.versions: dict[str, str] = {}
         self._base_rss = 0
+        self._grown = 0
         for fd in (requests, replies, output):
             os.set_blocking(fd, False)
 
@@ -165,6 +177,8 @@ class Worker:
         self._process.kill()
         for fd in (self._requests, self._replies, self._output):
             os.close(fd)
+        # The numbers may be given to other files at once: nothing may be read from them by mistake.
+        self._requests = self._replies = self._output = -1
         self._process.status()
         self._process.close()
 
@@ -176,7 +190,14 @@ class Worker:
         header_length = -1
         watched = self._process.fileno()
         pause = 0.002
+        checked = started
         while True:
+            if time.monotonic() - checked > CHECK_SECONDS:
+                # Whatever there is to read: a worker that never stops talking is held to its limits as well.
+                over = self._over(limits, cpu_start)
+                if over is not None:
+                    return self._end(over)
+                checked = time.monotonic()
             poll = select.poll()
             poll.register(self._replies, select.POLLIN)
             if self._output >= 0:
@@ -215,7 +236,7 @@ class Worker:
                 try:
                     header, views = protocol.parse_body(received, header_length)
                     if "callback" not in header:
-                        return Reply(header, tuple(views))
+                        return Reply(header, tuple(views), OBJECT_COST * header_length + payload)
                     pieces = self._answer(header, views, answer)
                 except protocol.ProtocolError as error:
                     return self._end(Fault("garbled", str(error)))
@@ -229,14 +250,19 @@ class Worker:
                 if self._replies in events and not ended:
                     continue
                 return self._end(self._last_words())
-            now = time.monotonic()
-            cpu = self._cpu()
-            if cpu is not None and cpu_start is not None and cpu - cpu_start > limits.cpu_seconds:
-                return self._end(Fault("timeout", f"{limits.cpu_seconds:g} s of computing time"))
-            if now - started > limits.wall_seconds:
+            if not events and time.monotonic() - started > limits.wall_seconds:
+                # Only where nothing waits to be read: it may be this process that was stopped for a while.
                 return self._end(Fault("timeout", f"{limits.wall_seconds:g} s"))
-            if self._base_rss and self._rss() - self._base_rss > limits.memory_bytes:
-                return self._end(Fault("memory", f"{limits.memory_bytes >> 20} MB"))
+
+    def _over(self, limits: Limits, cpu_start: float | None) -> Fault | None:
+        """Which limit of the kernel's counting the worker has passed in this exchange, if any."""
+        cpu = self._cpu()
+        if cpu is not None and cpu_start is not None and cpu - cpu_start > limits.cpu_seconds:
+            return Fault("timeout", f"{limits.cpu_seconds:g} s of computing time")
+        self._grown = self._rss() - self._base_rss if self._base_rss else 0
+        if self._grown > limits.memory_bytes:
+            return Fault("memory", f"{limits.memory_bytes >> 20} MB", grown=self._grown)
+        return None
 
     def _answer(self, header: dict[str, Any], views: list[memoryview], answer: Answer | None) -> list[memoryview]:
         if answer is None:
@@ -285,12 +311,14 @@ class Worker:
             # It closed its pipe and lives on: nothing more can come from it.
             return Fault("exited", "closed its reply pipe")
         status = self._process.status()
-        if status is not None and status < 0:
+        if status is None:
+            return Fault("lost", "the process that starts workers ended during a call")
+        if status < 0:
             try:
                 name = signal.Signals(-status).name
             except ValueError:
                 name = f"signal {-status}"
-            return Fault("signal", name, status)
+            return Fault("signal", name, status, self._grown)
         return Fault("exited", f"exit status {status}", status)
 
     def _end(self, fault: Fault) -> Fault:
@@ -390,6 +418,7 @@ class ForkRunner:
         self._failed: dict[int, str] = {}
         self._statuses: dict[int, int] = {}
         self._control, self._process, self._stderr = zygote.control, zygote.process, zygote.stderr
+        self._silent = False
 
     def wait_ready(self) -> None:
         with self._lock:
@@ -415,6 +444,10 @@ class ForkRunner:
                 for fd in ours:
                     os.close(fd)
                 raise GraderFault(self._obituary()) from None
+            except GraderFault:
+                for fd in ours:
+                    os.close(fd)
+                raise
             finally:
                 for fd in theirs:
                     os.close(fd)
@@ -427,8 +460,8 @@ class ForkRunner:
 
     @property
     def died(self) -> bool:
-        """Whether the zygote ended by itself."""
-        return self._process.poll() is not None
+        """Whether the zygote ended by itself, or does not answer any more."""
+        return self._silent or self._process.poll() is not None
 
     def close(self) -> None:
         """End the zygote and, with it, whatever it started."""
@@ -458,8 +491,9 @@ class ForkRunner:
             self._control.settimeout(seconds)
             data, fds, _, _ = socket.recv_fds(self._control, 1 << 16, 4)
         except OSError:
-            raise GraderFault(self._obituary()) from None
+            data, fds = b"", []
         if not data:
+            self._silent = True
             raise GraderFault(self._obituary())
         return json.loads(data), list(fds)
 

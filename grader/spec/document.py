@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,10 @@ def parse(blob: bytes, document: Document) -> Document:
         document.add(1, 1, f"not YAML: {getattr(error, 'reason', error)}")
         return document
     if root is not None:
-        document.data = _Builder(document).build(root, ())
+        builder = _Builder(document)
+        data = builder.build(root, ())
+        # Half a file would only be complained of for what it lacks.
+        document.data = data if builder.complete else None
     return document
 
 
@@ -252,7 +255,11 @@ def _compose(events: Iterator[Any], document: Document) -> _Node | None:
             if event.anchor not in anchors:
                 close = nearest(event.anchor, anchors)
                 document.add(*place, f"`*{event.anchor}` names no anchor before it{close}", "quotes around a text that begins with `*`")  # fmt: skip
-            node, anchor = anchors.get(str(event.anchor), _Node(place, text="")), None
+            # It stands where it is used; what is inside stands where it was written.
+            node, anchor = (
+                replace(anchors.get(str(event.anchor), _Node(place, text="")), place=place, begins=None),
+                None,
+            )
         elif isinstance(event, yaml.ScalarEvent):
             node = _scalar_node(event)
         elif isinstance(event, yaml.CollectionStartEvent):
@@ -304,6 +311,11 @@ class _Builder:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._left = MAX_NODES
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was built."""
+        return self._left >= 0
 
     def build(self, node: _Node, path: Path_) -> Any:
         document = self._document
@@ -363,9 +375,13 @@ def closest(word: object, known: Iterable[str]) -> str | None:
     lowered = {name.lower(): name for name in names}
     text = str(word)
     close = difflib.get_close_matches(text, names, n=1, cutoff=0.6)
-    if not close and text.lower() in lowered:
+    if close:
+        return close[0]
+    if text.lower() in lowered:
         return lowered[text.lower()]
-    return close[0] if close else None
+    # The same words in another order, such as unchanged_inputs.
+    words = sorted(text.split("_"))
+    return next((name for name in names if len(words) > 1 and sorted(name.split("_")) == words), None)
 
 
 def nearest(word: object, known: Iterable[str]) -> str:

@@ -93,11 +93,13 @@ class ExpressionError(ValueError):
     """An expression that is not of the language, or whose evaluation failed.
 
     ``offset`` counts the characters of the text before the place of the fault; None where no place can be told.
+    ``wanted`` says what was expected there, where that is more than an expression.
     """
 
-    def __init__(self, message: str, offset: int | None = None) -> None:
+    def __init__(self, message: str, offset: int | None = None, wanted: str = "") -> None:
         super().__init__(message)
         self.offset = offset
+        self.wanted = wanted
 
 
 @lru_cache(maxsize=4096)
@@ -199,9 +201,9 @@ def assign(text: str, scope: MutableMapping[str, Any], draws: Draws | None = Non
     return root.id
 
 
-def integer(text: str | int, scope: Mapping[str, Any]) -> int:
+def integer(text: str | int | float, scope: Mapping[str, Any]) -> int:
     """The value of an expression that must be a whole number."""
-    value = text if isinstance(text, int) else evaluate(text, scope)
+    value = evaluate(text, scope) if isinstance(text, str) else text
     try:
         whole = int(value)
         fits = not isinstance(value, str | bool) and bool(value == whole)
@@ -234,26 +236,29 @@ def _check(tree: ast.expr, text: str) -> None:
     for node in ast.walk(tree):
         complaint = _complaint(node)
         if complaint is not None:
-            raise ExpressionError(complaint, offset_of(node, text) if isinstance(node, ast.expr) else None)
+            said, wanted = complaint
+            raise ExpressionError(said, offset_of(node, text) if isinstance(node, ast.expr) else None, wanted)
 
 
-def _complaint(node: ast.AST) -> str | None:
+def _complaint(node: ast.AST) -> tuple[str, str] | None:
+    """(what is wrong, what was expected) of a node that the language does not have; None for any other."""
+    parts = "names, numbers, operators, comparisons, slices, and functions of the language"
     if isinstance(node, ast.Constant) and not isinstance(node.value, int | float | str | None | type(...)):
-        return "only numbers, True, False, None and strings can be written"
+        return f"`{node.value!r}` is not part of the expression language", "a number, True, False, None or a text"
     if isinstance(node, ast.Call):
         known = [*FUNCTIONS, *DRAWING]
         if not isinstance(node.func, ast.Name):
-            return "methods are not part of the expression language"
+            return "a method is not part of the expression language", parts
         if node.func.id not in known:
             close = difflib.get_close_matches(node.func.id, known, n=1, cutoff=0.6)
             meant = f" (did you mean `{close[0]}`?)" if close else ""
-            return f"{node.func.id}() is not a function of the expression language{meant}"
+            return f"{node.func.id}() is not a function of the expression language{meant}", "one of " + ", ".join(known)
         if node.keywords:
-            return f"{node.func.id}() takes its arguments by position only"
+            return f"{node.func.id}() takes its arguments by position only", "arguments without their names"
     if not isinstance(node, _ALLOWED) and not isinstance(node, ast.keyword):
         words = {"Attribute": "a dot", "List": "a list in brackets", "ListComp": "a comprehension", "Lambda": "lambda"}
         kind = type(node).__name__
-        return f"{words.get(kind, kind.lower())} is not part of the expression language"
+        return f"{words.get(kind, kind.lower())} is not part of the expression language", parts
     return None
 
 

@@ -32,6 +32,8 @@ class Facts:
         self.examples: Names = held.declared[("cases", "examples")]
         # For each edge case, its inputs after merging; None is a literal None.
         self.merged: dict[str, dict[str, Any]] = {}
+        # Whether every dim is a size, whatever is drawn; until then edge cases are not asked.
+        self.sizes_sound = False
         self.report = held.view.report
 
     def lost(self, *section: str | int) -> bool:

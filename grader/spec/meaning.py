@@ -110,6 +110,7 @@ def _dims(facts: Facts) -> None:
             _computed_size(facts, ("dims", name), {name: dim}, {})
     if spec.dims and facts.sizes_known and said == facts.said:
         _sizes(facts)
+        facts.sizes_sound = said == facts.said
 
 
 def _sizes(facts: Facts) -> None:
@@ -134,9 +135,9 @@ def _sizes(facts: Facts) -> None:
         if _shapes(facts, drawn):
             return
     if not accepted and not sizes.some_draw_is_accepted(spec):
-        reason = "differ from each other" if not spec.constraints else "satisfy the constraints and differ from each other"  # fmt: skip
-        wanted = "sizes that can all be different, and `free: true` on depths and counts"
-        facts.report(("dims",), f"no sizes {reason}", wanted, key=True)
+        said = "no draw satisfies the constraints with all sizes different" if spec.constraints else "no draw gives all dims different sizes"  # fmt: skip
+        wanted = "sizes that can all differ, and `free: true` on depths and counts, which need not"
+        facts.report(("dims",), said, wanted, key=True)
 
 
 def _computed_size(facts: Facts, path: Path_, dims: Mapping[str, schema.Dim], drawn: dict[str, int]) -> None:
@@ -155,12 +156,33 @@ def _shapes(facts: Facts, drawn: Mapping[str, int]) -> bool:
     for section, entries in (("inputs", facts.spec.inputs), ("aux", facts.spec.aux)):
         for key, entry in entries.items():
             for path, shaped in leaves((section, key), entry):
+                elements = 1
                 for index, text in enumerate(shaped.shape):
                     reason = sizes.no_size(text, drawn)
                     if reason is not None:
                         wanted = "a whole number, 0 or more, whatever is drawn"
                         facts.report((*path, "shape", index), f"{reason}{sizes.in_words(drawn)}", wanted)
                         return True
+                    elements *= sizes.size(text, drawn)
+                if _empty_draw(facts, path, shaped, drawn):
+                    return True
+                if elements > sizes.MAX_ELEMENTS:
+                    said = f"`{key}` has {elements:.2g} elements{sizes.in_words(drawn)}"
+                    facts.report((*path, "shape"), said, f"at most {sizes.MAX_ELEMENTS:,}")
+                    return True
+    return False
+
+
+def _empty_draw(facts: Facts, path: Path_, entry: Any, drawn: Mapping[str, int]) -> bool:
+    """Whether whole numbers are to be drawn from nothing; reports it."""
+    if isinstance(entry, schema.IdsInput) and sizes.size(entry.below, drawn) < 1:
+        said = f"`{entry.below}` is {sizes.size(entry.below, drawn)}{sizes.in_words(drawn)}"
+        facts.report((*path, "below"), said, "1 or more, whatever is drawn")
+        return True
+    if isinstance(entry, schema.IntegersInput) and sizes.size(entry.low, drawn) > sizes.size(entry.high, drawn):
+        said = f"there is no whole number from `{entry.low}` to `{entry.high}`{sizes.in_words(drawn)}"
+        facts.report((*path, "high"), said, "no less than `low`, whatever is drawn")
+        return True
     return False
 
 

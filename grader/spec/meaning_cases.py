@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -32,7 +32,7 @@ def examine_edge(facts: Facts, path: Path_, name: str, edge: schema.EdgeCase) ->
                 key=True,
             )
         facts.expression((*path, "dims", key, "value"), dim.value, facts.dims, "a dim")
-    if edge.dims and facts.sizes_known and said == facts.said:
+    if edge.dims and facts.sizes_sound and said == facts.said:
         _edge_sizes(facts, path, edge)
     facts.merged[name] = {}
     for key, override in edge.inputs.items():
@@ -220,16 +220,25 @@ def _literal_fault(entry: Any, literal: Any) -> tuple[str, str] | None:
     if isinstance(entry, schema.FunctionInput):
         return "is a function, which an example cannot hand in", "an edge case instead"
     if isinstance(entry, schema.ListInput):
-        return None if isinstance(literal, list) else (f"is {structure.what_is(literal)}", "a list")
+        if not isinstance(literal, list):
+            return f"is {structure.what_is(literal)}", "a list"
+        declared = entry.items or ()
+        some = entry.of or next((item for item in declared if item is not None), None)
+        wanted = [
+            declared[at] if at < len(declared) and declared[at] is not None else some for at in range(len(literal))
+        ]
+        return _first_fault(zip(literal, wanted, (f"[{at}]" for at in range(len(literal))), strict=True))
     if isinstance(entry, schema.DictInput):
+        keys = "a mapping with the keys " + ", ".join(entry.items)
         if not isinstance(literal, dict):
-            return f"is {structure.what_is(literal)}", "a mapping with the keys " + ", ".join(entry.items)
+            return f"is {structure.what_is(literal)}", keys
         missing = [key for key in entry.items if key not in literal]
+        if missing:
+            return f"lacks the key `{missing[0]}`", keys
         unknown = [key for key in literal if key not in entry.items]
-        if missing or unknown:
-            said = f"lacks the key `{missing[0]}`" if missing else f"has the unknown key `{unknown[0]}`{nearest(unknown[0], entry.items)}"  # fmt: skip
-            return said, "a mapping with the keys " + ", ".join(entry.items)
-        return None
+        if unknown:
+            return f"has the unknown key `{unknown[0]}`{nearest(unknown[0], entry.items)}", keys
+        return _first_fault((literal[key], entry.items[key], f"['{key}']") for key in entry.items)
     if isinstance(entry, schema.ScalarInput):
         return ("is a mapping", "a literal") if isinstance(literal, dict) else None
     words = {"booleans": "true and false", "float": "numbers"}.get(entry.kind, "whole numbers")
@@ -238,6 +247,15 @@ def _literal_fault(entry: Any, literal: Any) -> tuple[str, str] | None:
         return f"holds {structure.what_is(wrong[0])}", f"{words}, as lists nested {len(entry.shape)} deep"
     # Its rank is free: functions over any number of axes have examples of any.
     return ("has rows that differ in length", "lists of equal length") if _shape_of(literal) is None else None
+
+
+def _first_fault(parts: Iterable[tuple[Any, Any, str]]) -> tuple[str, str] | None:
+    """The first fault among (literal, input, where) of a container; None stands for None."""
+    for literal, entry, where in parts:
+        fault = None if literal is None or entry is None else _literal_fault(entry, literal)
+        if fault is not None:
+            return f"{fault[0]} (at {where})", fault[1]
+    return None
 
 
 def _flat(literal: Any) -> Iterator[tuple[Any]]:

@@ -37,12 +37,13 @@ def expand_ids(spec: schema.ExerciseFile, check: Any) -> list[str]:
 
 
 def examine_checks(facts: Facts) -> None:
+    """Report every fault of the checks."""
     if ("checks",) in facts.view.lost:
         return
     ids: dict[str, int] = {}
     for index, check in enumerate(facts.spec.checks):
         path: Path_ = ("checks", index)
-        _reach(facts, path, check)
+        known = _reach(facts, path, check)
         if check.kind in TORCH_ONLY and facts.spec.framework != "torch" and not facts.lost("framework"):
             facts.report(
                 (*path, "kind"),
@@ -51,7 +52,8 @@ def examine_checks(facts: Facts) -> None:
             )
         _named(facts, path, check)
         line = facts.view.document.place(facts.view.origin(path))[0]
-        for identity in expand_ids(facts.spec, check):
+        # What a check of unknown cases would be called is not known either.
+        for identity in expand_ids(facts.spec, check) if known or check.id is not None else []:
             if identity in ids:
                 place: Path_ = (*path, "id") if check.id is not None else (*path, "kind")
                 facts.report(
@@ -72,10 +74,10 @@ def _all_cases(facts: Facts) -> list[Selected] | None:
     return found + [Selected("examples", n, tuple(e.dtypes or ("float64",))) for n, e in spec.cases.examples.items()]
 
 
-def _reach(facts: Facts, path: Path_, check: Any) -> None:
-    """Every check must find at least one call to look at."""
+def _reach(facts: Facts, path: Path_, check: Any) -> bool:
+    """Whether every case that a check names exists; reports where it does not, and a check that finds no call to look at."""
     if facts.edges is None or facts.examples is None:
-        return
+        return False
     wanted = [check.cases] if isinstance(check.cases, str) else list(check.cases or ())
     known = [*GROUPS, *facts.edges, *facts.examples]
     unknown = [name for name in wanted if name not in known]
@@ -84,7 +86,7 @@ def _reach(facts: Facts, path: Path_, check: Any) -> None:
         facts.report(place, f"there is no case `{name}`{nearest(name, known)}", "one of " + ", ".join(known))
     everything = _all_cases(facts)
     if unknown or everything is None:
-        return
+        return not unknown
     names = wanted or (["random"] if check.kind in ON_RANDOM else list(GROUPS))
     found = [case for case in everything if case.name in names or case.group in names]
     place = (*path, "cases") if wanted else path
@@ -92,9 +94,9 @@ def _reach(facts: Facts, path: Path_, check: Any) -> None:
         words = {"random": "random cases (`random: 0`)", "edge": "edge cases", "examples": "examples"}
         what = " and no ".join(words.get(name, name) for name in names)
         facts.report(place, f"this `{check.kind}` check finds no case: there are no {what}", "cases to look at")
-        return
+        return True
     dtypes = ("float64",) if check.kind in ON_RANDOM else check.dtypes
-    if dtypes is not None and not any(set(case.dtypes) & set(dtypes) for case in found):
+    if dtypes is not None and not facts.lost("dtypes") and not any(set(case.dtypes) & set(dtypes) for case in found):
         run_in = ", ".join(dict.fromkeys(dtype for case in found for dtype in case.dtypes))
         why = "looks at float64 only" if check.kind in ON_RANDOM else f"asks for {', '.join(dtypes)}"
         place = (*path, "dtypes") if check.kind not in ON_RANDOM and check.dtypes is not None else place
@@ -103,6 +105,7 @@ def _reach(facts: Facts, path: Path_, check: Any) -> None:
             f"this `{check.kind}` check finds no call: it {why}, and its cases run in {run_in}",
             "a dtype that they run in",
         )
+    return True
 
 
 def _named(facts: Facts, path: Path_, check: Any) -> None:

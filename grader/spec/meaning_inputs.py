@@ -13,6 +13,8 @@ from grader.spec.facts import Facts, quoted
 
 # Kinds that are arrays.
 SHAPED = ("float", "ids", "integers", "booleans")
+# Keys of each kind that must be whole numbers.
+_WHOLE = {"ids": ("below",), "integers": ("low", "high"), "list": ("count",)}
 
 
 def examine_input(
@@ -25,6 +27,10 @@ def examine_input(
     for key in ("below", "scale", "offset", "low", "high", "count"):
         if key in looked:
             facts.expression((*path, key), getattr(entry, key), facts.dims, "a dim")
+    for key in _WHOLE.get(entry.kind, ()):
+        value = getattr(entry, key)
+        if key in looked and isinstance(value, float) and not value.is_integer():
+            report((*path, key), f"`{key}` is the number {value}", "a whole number, or an expression such as 2 * d")
     if "shape" in looked:
         for index, size in enumerate(entry.shape):
             facts.expression((*path, "shape", index), size, facts.dims, "a dim")

@@ -50,7 +50,7 @@ def _expression(value: Any) -> Any:
         try:
             expressions.parse(value)
         except expressions.ExpressionError as error:
-            raise complain(f"`{value}`: {error}", offset=error.offset) from None
+            raise complain(f"`{value}`: {error}", error.wanted, error.offset) from None
     return value
 
 
@@ -60,7 +60,7 @@ def _assignment(value: Any) -> Any:
     try:
         expressions.parse_assignment(value)
     except expressions.ExpressionError as error:
-        raise complain(f"`{value}`: {error}", offset=error.offset) from None
+        raise complain(f"`{value}`: {error}", error.wanted, error.offset) from None
     return value
 
 
@@ -190,7 +190,9 @@ class IdsInput(_Shaped):
     dtype: Literal["int64", "int32", "float"] = Field(
         "int64", alias="as", description="int64, int32, or float (the case's float dtype)."
     )
-    ignore: int | None = Field(None, description="The label that stands for `not counted`, such as -100.")
+    ignore: int | None = Field(
+        None, ge=-(2**31), lt=2**31, description="The label that stands for `not counted`, such as -100."
+    )
     ignored: float = Field(0.3, ge=0, le=1, description="Share of labels replaced by `ignore`; at least one is left.")
 
 
@@ -302,7 +304,7 @@ InputEntry = Annotated[
     | Annotated[DictInput, Tag("dict")]
     | Annotated[FunctionInput, Tag("function")],
     Discriminator(kind_of),
-    Form("input", "a mapping with `shape` or `value`, or of one of the kinds " + ", ".join(KINDS)),
+    Form("input", "an input such as `{shape: [N, d]}` or `{value: 1e-5}`"),
 ]
 
 
@@ -571,7 +573,7 @@ CheckEntry = Annotated[
     | PeakMemoryCheck
     | FallsCheck,
     Field(discriminator="kind"),
-    Form("check", "a mapping with `kind:` one of " + ", ".join(CHECK_KINDS)),
+    Form("check", "a check such as `{kind: values, cases: random}`"),
 ]
 
 

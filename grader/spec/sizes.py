@@ -12,6 +12,8 @@ from grader.spec.expressions import ExpressionError
 MAX_CORNERS = 24
 MAX_ENUMERATED = 4096
 SHOWN = 60
+# A case is small enough to be looked at; this only keeps a slip from filling the memory.
+MAX_ELEMENTS = 50_000_000
 
 
 def all_names_known(dims: Mapping[str, schema.Dim]) -> bool:
@@ -63,18 +65,14 @@ def compute(dims: Mapping[str, schema.Dim], sizes: dict[str, int]) -> tuple[str,
     for name, dim in dims.items():
         if dim.value is not None:
             try:
-                sizes[name] = expressions.integer(_whole(dim.value), sizes)
+                sizes[name] = expressions.integer(dim.value, sizes)
             except ExpressionError as error:
                 return name, f"`{name}`: {error}"
     return None
 
 
-def _whole(value: Any) -> Any:
-    """A literal as `expressions.integer` takes it: an int, or the text of what is none."""
-    return value if not isinstance(value, float) else int(value) if value.is_integer() else str(value)
-
-
 def holds(rules: Iterable[Any], sizes: Mapping[str, int]) -> bool:
+    """Whether every constraint is true of ``sizes``; one that cannot be computed is not."""
     try:
         return all(expressions.evaluate(str(rule), sizes) for rule in rules)
     except ExpressionError:
@@ -82,6 +80,7 @@ def holds(rules: Iterable[Any], sizes: Mapping[str, int]) -> bool:
 
 
 def distinct(dims: Mapping[str, schema.Dim], sizes: Mapping[str, int]) -> bool:
+    """Whether no two sizes are equal, free ones apart."""
     shaping = [size for name, size in sizes.items() if not dims[name].free]
     return len(set(shaping)) == len(shaping)
 
@@ -108,12 +107,21 @@ def some_draw_is_accepted(spec: schema.ExerciseFile) -> bool:
 
 
 def no_size(text: Any, sizes: Mapping[str, int]) -> str | None:
+    """Why ``text`` is no size of an axis; None when it is one."""
     try:
-        size = expressions.integer(_whole(text), sizes)
+        size = expressions.integer(text, sizes)
     except ExpressionError as error:
         # Unknown names are reported where they stand.
         return None if "unknown name" in str(error) else str(error)
     return f"`{text}` is {size}" if size < 0 else None
+
+
+def size(text: Any, sizes: Mapping[str, int]) -> int:
+    """The size that ``text`` stands for; 1 where it cannot be told."""
+    try:
+        return expressions.integer(text, sizes)
+    except ExpressionError:
+        return 1
 
 
 def in_words(drawn: Mapping[str, int], but: str = "") -> str:

@@ -211,7 +211,7 @@ def _yaml_path(location: tuple[str | int, ...], data: Any, missing: bool) -> Pat
 def _mend(model: type[BaseModel], view: View, fault: Fault) -> bool:
     """Report a misspelt key or kind and take it for what it was probably meant to be; False for any other fault."""
     holder = view.at(fault.path[:-1])
-    if fault.type == "extra_forbidden" and isinstance(holder, dict):
+    if fault.type == "extra_forbidden" and isinstance(holder, dict) and ":" not in str(fault.path[-1]):
         allowed = _allowed(model, view, fault.path[:-1])
         close = closest(fault.path[-1], [name for name in allowed if name not in holder])
         if close is None:

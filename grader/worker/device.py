@@ -206,6 +206,8 @@ class DeviceResult:
     ``where`` is the innermost line of the submission when a mix was refused, and the line that put a value on the CPU
     for ``wrong_device`` (None if it was made before the call). ``path`` names the part of the result that is on the
     wrong device, such as ``[1]`` or ``['w']``. ``value`` is the result on plain CPU tensors, without its graph.
+    ``own`` says of a ``skipped`` call that the submission brought it about: it raised an exception of its own, or mixed
+    devices after it had swallowed an exception.
     """
 
     status: Status
@@ -216,6 +218,7 @@ class DeviceResult:
     kind: str = ""
     path: str = ""
     operands: tuple[Operand, ...] = ()
+    own: bool = False
 
 
 # --- the tensor ------------------------------------------------------------------------------------------------------
@@ -984,7 +987,8 @@ def call_on_device(
     except Exception as error:
         operation = functions.failed[1] if functions.failed is not None and functions.failed[0] is error else ""
         detail = f"{type(error).__name__}: {_first_line(error)}"
-        return DeviceResult("skipped", detail, operation, _innermost(error, file))
+        own = not operation and _raised_in(error, file)
+        return DeviceResult("skipped", detail, operation, _innermost(error, file), own=own)
     return _judge_result(result, functions, function, scalar, called_before)
 
 
@@ -1029,11 +1033,12 @@ def _judge_mix(
     mix: DeviceMix, functions: _FunctionMode, function: Any, file: str | None, called_before: bool
 ) -> DeviceResult:
     doubt = _doubt(functions, function)
+    own = bool(doubt) and functions.failed is not None
     if not doubt and called_before and any(operand.earlier for operand in mix.strangers):
         doubt = "a tensor from before this call took part, perhaps from a cache"
     status: Status = "skipped" if doubt else "mix"
     detail = f"{doubt}: {mix}" if doubt else str(mix)
-    return DeviceResult(status, detail, mix.operation, _innermost(mix, file), None, mix.kind, "", mix.operands)
+    return DeviceResult(status, detail, mix.operation, _innermost(mix, file), None, mix.kind, "", mix.operands, own)
 
 
 def _judge_result(
@@ -1050,10 +1055,11 @@ def _judge_result(
         operand = _operand(part)
         doubt = "" if part.device == _CPU else "a tensor without data was returned"
         doubt = doubt or _doubt(functions, function)
+        own = bool(doubt) and functions.failed is not None
         if not doubt and called_before and operand.earlier:
             doubt = "a tensor from before this call was returned, perhaps from a cache"
         if doubt:
-            return DeviceResult("skipped", doubt, path=path, operands=(operand,))
+            return DeviceResult("skipped", doubt, path=path, operands=(operand,), own=own)
         detail = f"the inputs are on {PRETEND}, but the result{path} is {operand}"
         return DeviceResult("wrong_device", detail, "", operand.made_at, _lower_all(result), "", path, (operand,))
     return DeviceResult("ok", value=_lower_all(result))
@@ -1134,6 +1140,14 @@ def _innermost(error: BaseException, file: str | None) -> Place | None:
         if frame.f_code.co_filename == file:
             place = Place(file, line)
     return place
+
+
+def _raised_in(error: BaseException, file: str | None) -> bool:
+    """Whether an exception was raised by a line of the submission itself, and not by something that the line called."""
+    last = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        last = frame.f_code.co_filename
+    return file is not None and last == file
 
 
 def _first_line(error: BaseException) -> str:

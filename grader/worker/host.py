@@ -191,11 +191,13 @@ def _on_device(function: Any, native: tuple[Any, ...], options: dict[str, Any]) 
         "detail": found.detail,
         "operation": found.operation,
         "path": found.path,
+        "own": found.own,
         "file": place.file if place is not None else "",
         "line": place.line if place is not None else 0,
         "text": linecache.getline(place.file, place.line).strip() if place is not None else "",
     }
-    return {"value": {"result": None}, "seconds": time.perf_counter() - started, "device": told}
+    result = values.from_native(found.value) if found.status == "ok" else None
+    return {"value": {"result": result}, "seconds": time.perf_counter() - started, "device": told}
 
 
 def _mode(name: str) -> Mode:
