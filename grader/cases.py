@@ -564,6 +564,24 @@ def shifted(case: Case, step: float, draws: Draws) -> dict[str, Any]:
     return {name: value if name in case.exact else shift(value, True) for name, value in moved.items()}
 
 
+def perturb_only(case: Case, path: str) -> Case:
+    """The case with the one array at ``path`` (as `arrays` names it) changed by 6e-8, relative."""
+    draws = Draws(case.seed, case.label, "perturb", path)
+
+    def shift(at: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: shift(f"{at}[{key!r}]", item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [shift(f"{at}[{index}]", item) for index, item in enumerate(value)]
+        if at != path:
+            return value
+        with np.errstate(invalid="ignore", over="ignore"):
+            return replace(value, values=value.values * (1 + RELATIVE_STEP * draws.sign(value.values.shape)))
+
+    moved = {name: shift(name, value) for name, value in case.arguments.items()}
+    return replace(case, arguments=moved, variation=f"{case.variation}+perturbed {path}")
+
+
 def arrays(case: Case) -> Iterator[tuple[str, Drawn]]:
     """Every array of the case with a path such as ``params['w_q']``."""
     for name, value in case.arguments.items():

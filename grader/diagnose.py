@@ -72,7 +72,11 @@ def patched(source: str, misconceptions: Iterable[Misconception], path: Path | N
 
 
 class Diagnostician:
-    """Runs patched references in a worker of its own and remembers what they answered."""
+    """Runs patched references in a worker of its own and remembers what they answered.
+
+    A misconceptions file that is wrong, or a patch that does not fit, is the author's fault and found by `grader lint`. A
+    submission is graded all the same: what cannot be used is left out.
+    """
 
     def __init__(self, runner: Runner, exercise: Exercise) -> None:
         self._exercise = exercise
@@ -82,13 +86,18 @@ class Diagnostician:
         self._student: Student | None = None
         self._loaded: tuple[str, ...] | None = None
         self._answers: dict[tuple[tuple[str, ...], str, str], Outcome] = {}
+        # Ids whose patch does not fit, or whose calls do not end: not tried again in pairs.
+        self._useless: set[str] = set()
 
     @property
     def misconceptions(self) -> tuple[Misconception, ...]:
         if self._misconceptions is None:
-            self._misconceptions = read(self._exercise)
-            if self._exercise.solution is not None:
-                self._source = self._exercise.solution.read_text(encoding="utf-8")
+            try:
+                self._misconceptions = read(self._exercise)
+                if self._exercise.solution is not None:
+                    self._source = self._exercise.solution.read_text(encoding="utf-8")
+            except (AuthorError, OSError, UnicodeDecodeError):
+                self._misconceptions = ()
         return self._misconceptions
 
     def close(self) -> None:
@@ -107,7 +116,8 @@ class Diagnostician:
             return tuple(_diagnosis((entry,), entry, len(failing)) for entry in found)
         if not pairs:
             return ()
-        for pair in itertools.islice(itertools.combinations(self.misconceptions, 2), MAX_PAIRS):
+        useful = [entry for entry in self.misconceptions if entry.id not in self._useless]
+        for pair in itertools.islice(itertools.combinations(useful, 2), MAX_PAIRS):
             if self._fits(trial, pair, evidence):
                 return tuple(_diagnosis(pair, entry, len(failing)) for entry in pair)
         return ()
@@ -185,7 +195,10 @@ class Diagnostician:
             student = self._load(ids, entries)
             if student is None:
                 return None
-            self._answers[key] = student.call(case, dtype)
+            outcome = student.call(case, dtype)
+            if len(ids) == 1 and outcome.status not in ("returned", "raised"):
+                self._useless.update(ids)
+            self._answers[key] = outcome
         return self._answers[key]
 
     def _load(self, ids: tuple[str, ...], entries: tuple[Misconception, ...]) -> Student | None:
@@ -194,8 +207,8 @@ class Diagnostician:
         try:
             text = patched(self._source, entries, self._exercise.misconceptions)
         except AuthorError:
-            if len(entries) == 1:
-                raise
+            if len(ids) == 1:
+                self._useless.update(ids)
             return None
         submission = Submission("solution.py", text.encode(), None)
         if self._student is None or self._student.stopped is not None:

@@ -196,7 +196,8 @@ def _stated(question: Question, ruling: Ruling, call: str) -> Explanation:
     """A relation or a condition: the check made the claim, with what it measured."""
     facts = ruling.facts
     blocks: tuple[Block, ...] = tuple(
-        (label, text.replace("    ", "\n    ", 1) if label == "where" else text) for label, text in facts.get("blocks", ())
+        (label, text.replace("    ", "\n    ", 1) if label == "where" else text)
+        for label, text in facts.get("blocks", ())
     )
     if ruling.mismatch is not None:
         blocks += _got_and_expected(ruling.mismatch, facts.get("labels", (GOT, EXPECTED)))
@@ -214,7 +215,9 @@ def skipped_claim(ruling: Ruling) -> str:
     if ruling.cause == "nothing_returned":
         return "Not run: no call returned a result."
     if ruling.neutral:
-        return f"Not decided: {ruling.facts.get('why', 'it could not be measured here')}. It does not count against you."
+        return (
+            f"Not decided: {ruling.facts.get('why', 'it could not be measured here')}. It does not count against you."
+        )
     return f"Not run: {ruling.facts.get('why', 'something before it failed')}."
 
 
@@ -292,9 +295,7 @@ def _sizes(exercise: Exercise, case: Case) -> Iterator[str]:
 # --- results that are wrong -----------------------------------------------------------------------------------------
 
 
-def _wrong_result(
-    exercise: Exercise, question: Question, ruling: Ruling, mismatch: Mismatch, call: str
-) -> Explanation:
+def _wrong_result(exercise: Exercise, question: Question, ruling: Ruling, mismatch: Mismatch, call: str) -> Explanation:
     what = _what(mismatch.path)
     blocks: tuple[Block, ...] = ()
     note: str | None = None
@@ -359,7 +360,12 @@ def _wrong_values(ruling: Ruling, mismatch: Mismatch) -> tuple[str, tuple[Block,
     whole = ruling.outcome.value if ruling.outcome is not None else None
     found = compare.numbers(mismatch.actual)
     single = found is None or found.ndim == 0
-    if mismatch.path.startswith("[") and single and isinstance(whole, list | tuple | dict) and not isinstance(mismatch.actual, Array):
+    if (
+        mismatch.path.startswith("[")
+        and single
+        and isinstance(whole, list | tuple | dict)
+        and not isinstance(mismatch.actual, Array)
+    ):
         # A Python result: the whole of it helps to find the place.
         a, b = mismatch.actual, mismatch.expected
         if mismatch.worst_difference > 0 and isinstance(a, int | float) and isinstance(b, int | float):
@@ -464,33 +470,24 @@ def _got_and_expected(mismatch: Mismatch, labels: tuple[str, str] = (GOT, EXPECT
     if mine.shape != theirs.shape:
         return ((got, _shape(mismatch.actual)), (wanted, _shape(mismatch.expected)))
     wrong = _wrong(mine, theirs, mismatch)
-    gap = numerals.smallest_gap(mine, theirs, wrong)
-    write = numerals.formatter((mine, theirs), gap)
-    width = numerals.widest((mine, theirs), write)
-    if theirs.size == 1:
-        pair = ((got, numerals.whole(mine, write, width)), (wanted, numerals.whole(theirs, write, width)))
-        return (*pair, *_off_by(mismatch))
     summary = ("", _counted(mismatch, mine, theirs))
-    if numerals.fits(theirs, width):
-        mine_text, theirs_text = numerals.whole(mine, write, width, wrong), numerals.whole(theirs, write, width)
-        marks: tuple[Block, ...] = ()
-        if "\n" not in mine_text and not wrong.all():
-            line = numerals.carets(wrong.reshape(-1), 0, wrong.size, width, mine.ndim)
-            marks = ((" ", line),)
-        return ((got, mine_text), (wanted, theirs_text), *marks, summary)
-    index = mismatch.worst
-    row = index[:-1]
-    mine_row, theirs_row, wrong_row = mine[row], theirs[row], wrong[row]
-    gap = numerals.smallest_gap(mine_row, theirs_row, wrong_row)
-    write = numerals.formatter((mine_row, theirs_row), gap)
-    width = numerals.widest((mine_row, theirs_row), write)
-    start, stop = numerals.window(mine_row, index[-1], width)
-    blocks: list[Block] = [
-        (got, numerals.part(mine_row, start, stop, write, width)),
-        (wanted, numerals.part(theirs_row, start, stop, write, width)),
-    ]
-    if not wrong_row[start:stop].all():
-        blocks.append((" ", numerals.carets(wrong_row, start, stop, width)))
+    if theirs.size <= numerals.MAX_WHOLE:
+        write = numerals.formatter((mine, theirs), numerals.smallest_gap(mine, theirs, wrong))
+        width = numerals.widest((mine, theirs), write)
+        if theirs.size == 1:
+            pair = ((got, numerals.whole(mine, write, width)), (wanted, numerals.whole(theirs, write, width)))
+            return (*pair, *_off_by(mismatch))
+        if numerals.fits(theirs, width):
+            mine_text, theirs_text = numerals.whole(mine, write, width, wrong), numerals.whole(theirs, write, width)
+            marks: tuple[Block, ...] = ()
+            if "\n" not in mine_text and not wrong.all():
+                marks = ((" ", numerals.carets(wrong.reshape(-1), 0, wrong.size, width, mine.ndim)),)
+            return ((got, mine_text), (wanted, theirs_text), *marks, summary)
+    row, at = mismatch.worst[:-1], mismatch.worst[-1]
+    mine_text, theirs_text, marked = _row(mine[row], theirs[row], wrong[row], at)
+    blocks: list[Block] = [(got, mine_text), (wanted, theirs_text)]
+    if marked:
+        blocks.append((" ", marked))
     if row:
         names = mismatch.axes if len(mismatch.axes) == mine.ndim else ()
         spelt = ", ".join(f"{name} {at}" for name, at in zip(names, row, strict=False))
@@ -498,6 +495,19 @@ def _got_and_expected(mismatch: Mismatch, labels: tuple[str, str] = (GOT, EXPECT
         place = f"[{', '.join(map(str, row))}]"
         blocks.insert(0, ("", f"{which}: {spelt or 'at ' + place}"))
     return (*blocks, summary)
+
+
+def _row(mine: np.ndarray, theirs: np.ndarray, wrong: np.ndarray, at: int) -> tuple[str, str, str]:
+    """Two long rows around place ``at``, and carets under what is wrong there ('' where all of it is)."""
+    # As many numbers as one line could hold, whatever their width.
+    start, stop = max(0, at - numerals.MAX_ROW // 2), min(mine.size, at + numerals.MAX_ROW // 2)
+    gap = numerals.smallest_gap(mine[start:stop], theirs[start:stop], wrong[start:stop])
+    write = numerals.formatter((mine[start:stop], theirs[start:stop]), gap)
+    width = numerals.widest((mine[start:stop], theirs[start:stop]), write)
+    start, stop = numerals.window(mine, at, width)
+    texts = [numerals.part(values, start, stop, write, width) for values in (mine, theirs)]
+    marked = "" if wrong[start:stop].all() else numerals.carets(wrong, start, stop, width)
+    return texts[0], texts[1], marked
 
 
 def _wrong(mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch) -> np.ndarray:
@@ -659,16 +669,14 @@ def _before_and_after(name: str, path: str, before: Any, after: Value) -> list[B
         index = tuple(int(i) for i in np.argwhere(differs)[0])
         row = () if first.ndim == 0 else index[:-1]
         a, b, wrong = np.asarray(first[row]), np.asarray(second[row]), np.asarray(differs[row])
-        write = numerals.formatter((a, b), numerals.smallest_gap(a, b, wrong))
-        width = numerals.widest((a, b), write)
         label = name + (f"[{', '.join(map(str, row))}]" if row else "")
         if a.ndim == 0:
+            write = numerals.formatter((a, b), numerals.smallest_gap(a, b, wrong))
+            width = numerals.widest((a, b), write)
             return [(f"{label} before", write(a[()]).rjust(width)), (f"{label} after", write(b[()]).rjust(width))]
-        start, stop = numerals.window(a, index[-1], width)
-        return [
-            (f"{label} before", numerals.part(a, start, stop, write, width)),
-            (f"{label} after", numerals.part(b, start, stop, write, width)),
-        ]
+        before_text, after_text, marked = _row(a, b, wrong, index[-1])
+        pair = [(f"{label} before", before_text), (f"{label} after", after_text)]
+        return [*pair, (" ", marked)] if marked else pair
     if isinstance(old, Drawn | Array) or isinstance(new, Drawn | Array) or _holds_drawn(old) or _holds_arrays(new):
         return []
     return [(f"{name} before", _python_text(old)), (f"{name} after", _python_text(new))]

@@ -65,7 +65,9 @@ def facts(mismatch: Mismatch, dims: Mapping[str, int] | None = None) -> tuple[Fa
     if mine.shape != theirs.shape or mine.size == 0 or mismatch.kind not in ("values", "nan", "inf"):
         return ()
     if mine.size == 1:
-        one = _relation_to(mine.reshape(1), theirs.reshape(1), mismatch.allowed, "your result is", "the expected one", "")
+        one = _relation_to(
+            mine.reshape(1), theirs.reshape(1), mismatch.allowed, "your result is", "the expected one", ""
+        )
         return (one,) if one is not None and mismatch.kind == "values" else ()
     names = _names(mismatch.axes, mine.ndim)
     if mismatch.kind == "values":
@@ -168,10 +170,15 @@ def _relation_to(a: np.ndarray, b: np.ndarray, allowed: float, yours: str, ones:
     if not float(np.abs(b).max()) > 0 or allowed > 1e-5 * float(np.abs(b).max()):
         return None
     if _near(a, -b, allowed):
-        return Fact("factor", f"{'every value has' if end else 'your result has'} the wrong sign", {"factor": -1.0}, True)
+        return Fact(
+            "factor", f"{'every value has' if end else 'your result has'} the wrong sign", {"factor": -1.0}, True
+        )
+    most = int(np.abs(b).argmax())
+    ratio = float(a.reshape(-1)[most] / b.reshape(-1)[most])
     for number, text in _plain_numbers():
         for sign, minus in ((1.0, ""), (-1.0, "-")):
-            if _near(a, sign * number * b, allowed * max(1.0, number)):
+            # One element rules out nearly every number before all are looked at.
+            if abs(ratio - sign * number) <= 1e-4 * number and _near(a, sign * number * b, allowed * max(1.0, number)):
                 says = f"{yours} {minus}{text} × {ones}{end}"
                 return Fact("factor", says, {"factor": sign * number}, True)
     for name, function, slope in FUNCTIONS:

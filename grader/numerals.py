@@ -28,14 +28,14 @@ def formatter(arrays: Sequence[np.ndarray], gap: float | None = None) -> Format:
     if gap is None or not (0 < gap < math.inf):
         gap = None
     if scale >= 1e6 or 0 < scale < 1e-3:
+        digits = USUAL_DIGITS if gap is None else math.ceil(math.log10(scale / gap)) + 2
         short = {value: _short(float(value)) for value in flat}
         if all(text is not None for text in short.values()):
             return lambda value: str(_short(float(value)))
         least = float(finite[finite > 0].min())
         if scale >= 1e6 and least < 1e-3 * scale:
             # Numbers of every size: each in its own form.
-            return lambda value: f"{float(value):.6g}"
-        digits = USUAL_DIGITS if gap is None else math.ceil(math.log10(scale / gap)) + 2
+            return lambda value: f"{float(value):.{min(max(digits, 6), MOST_DIGITS)}g}"
         return _stripped(lambda value: f"{value:.{min(max(digits, 3), MOST_DIGITS) - 1}e}", flat, exponent=True)
     before = max(1, math.ceil(math.log10(scale))) if scale >= 1 else 1
     decimals = USUAL_DIGITS if gap is None else math.ceil(-math.log10(gap)) + 1

@@ -18,19 +18,26 @@ from grader import cases, compare
 from grader.cases import Case
 from grader.errors import AuthorError, Finding, GraderFault
 from grader.model import Expected, Leaf
-from grader.sandbox.protocol import Array, Value
+from grader.sandbox.protocol import Array, Opaque, ProtocolError, Value
 from grader.sandbox.runner import Fault, Limits, Runner, Worker
 from grader.spec.exercise import Exercise
+from grader.spec.schema import Output
 
 RESPONSE_FACTOR = 8.0
 ROUNDING_FACTOR = 64.0
 FLOOR_ULPS = 8.0
 ILL_CONDITIONED = 1e-4
+# A tolerance beyond this part of the output's scale is looked into before it is believed.
+COARSE = 1e-2
 # A response seen on few elements may be small by accident, so small outputs are perturbed more often.
 ENOUGH_ELEMENTS = 48
 HALVES = ("float16", "bfloat16")
 MAX_PERTURBATIONS = 4
-REFERENCE_LIMITS = Limits(120.0, 600.0, 8 << 30)
+# A call of a reference may take this many times what one of a submission may, and at least so long.
+PATIENCE = 4.0
+PATIENCE_FLOOR = 2.0
+LOADING = 20.0
+REFERENCE_MEMORY = 8192.0
 
 
 class IllConditioned(Exception):
@@ -70,7 +77,10 @@ class Oracle(Protocol):
 class ReferenceOracle:
     """Runs ``solution.py`` (or a patched text of it) in a worker of its own, in a thread of its own."""
 
-    def __init__(self, runner: Runner, exercise: Exercise, source: bytes | None = None) -> None:
+    def __init__(
+        self, runner: Runner, exercise: Exercise, source: bytes | None = None, limits: Limits | None = None
+    ) -> None:
+        """``limits`` are those of one call; without them they follow from the exercise's own."""
         if source is None:
             if exercise.solution is None:
                 raise GraderFault(f"the reference of `{exercise.name}` is missing", "grader doctor, or --reference DIR")
@@ -79,6 +89,9 @@ class ReferenceOracle:
         self.seconds = 0.0
         self._runner = runner
         self._source = source
+        self._limits = limits or Limits.of(max(PATIENCE * exercise.spec.limits.time, PATIENCE_FLOOR), REFERENCE_MEMORY)
+        # Set when the reference gave no answer in its time: it is not asked again, call after call.
+        self._hopeless: GraderFault | None = None
         self._worker: Worker | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reference")
         self._futures: dict[tuple[str, str], Future[Expected]] = {}
@@ -127,8 +140,13 @@ class ReferenceOracle:
             return self._futures[key]
 
     def _started(self) -> Worker:
+        if self._hopeless is not None:
+            raise self._hopeless
         if self._worker is not None and self._worker.alive:
             return self._worker
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
         worker = self._runner.spawn(None)
         fault = worker.wait_ready()
         if isinstance(fault, Fault):
@@ -141,20 +159,24 @@ class ReferenceOracle:
             "function": self.exercise.function,
             "arguments": len(spec.inputs),
         }
-        reply = worker.request(header, blobs=[self._source], limits=REFERENCE_LIMITS)
+        # Loading includes what it imports, however little its calls may take.
+        loading = Limits.of(max(self._limits.cpu_seconds, LOADING), REFERENCE_MEMORY)
+        reply = worker.request(header, blobs=[self._source], limits=loading)
         if isinstance(reply, Fault) or not reply.header.get("loaded"):
-            why = reply.detail or reply.kind if isinstance(reply, Fault) else _words(reply.header["fault"])
+            why = _ending(reply) if isinstance(reply, Fault) else _words(reply.header["fault"])
             worker.close()
-            raise GraderFault(
-                f"the reference of `{self.exercise.name}` cannot be loaded: {why}", "grader lint " + self.exercise.name
-            )
+            self._hopeless = self._fault(f"cannot be loaded: {why}")
+            raise self._hopeless
         self._worker = worker
         return worker
+
+    def _fault(self, what: str) -> GraderFault:
+        return GraderFault(f"the reference of `{self.exercise.name}` {what}", f"grader lint {self.exercise.name}")
 
     def _provided(self, entropy: int) -> dict[str, dict[str, Value]]:
         worker = self._started()
         reply = worker.request(
-            {"op": "cases", "module": f"reference_{self.exercise.name}", "entropy": entropy}, limits=REFERENCE_LIMITS
+            {"op": "cases", "module": f"reference_{self.exercise.name}", "entropy": entropy}, limits=self._limits
         )
         if isinstance(reply, Fault) or reply.header["status"] != "returned":
             why = reply.kind if isinstance(reply, Fault) else _words(reply.header["error"])
@@ -183,7 +205,7 @@ class ReferenceOracle:
             reply = worker.request(
                 {"op": "call", "id": 0, "mode": mode, **(options or {})},
                 {"args": cases.arguments(case, framework, dtype), **(values or {})},
-                limits=REFERENCE_LIMITS,
+                limits=self._limits,
                 answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
             )
             if not isinstance(reply, Fault) or reply.kind not in ("exited", "signal"):
@@ -191,18 +213,18 @@ class ReferenceOracle:
             self._worker = None
         if isinstance(reply, Fault):
             self._worker = None
-            raise GraderFault(
-                f"the reference of `{self.exercise.name}` died on case `{case.name}`: {reply.kind} {reply.detail}",
-                "grader lint " + self.exercise.name,
-            )
+            fault = self._fault(f"gave no answer on case `{case.name}`: {_ending(reply)}")
+            if reply.kind != "lost":
+                self._hopeless = fault
+            raise fault
         if reply.header["status"] != "returned":
-            raise GraderFault(
-                f"the reference of `{self.exercise.name}` fails on case `{case.name}`: {_words(reply.header['error'])}",
-                "grader lint " + self.exercise.name,
-            )
+            raise self._fault(f"fails on case `{case.name}`: {_words(reply.header['error'])}")
         seconds = float(reply.header["seconds"])
         self.seconds += seconds
-        body = reply.value()
+        try:
+            body = reply.value()
+        except ProtocolError as error:
+            raise self._fault(f"returns what has no plain form on case `{case.name}`: {error}") from None
         extra = {key: item for key, item in reply.header.items() if key not in ("id", "status", "value")}
         extra.update({key: item for key, item in body.items() if key not in ("result", "inputs")})
         answer = Answer(body["result"], seconds, tuple(record), extra)
@@ -215,22 +237,39 @@ class ReferenceOracle:
         # On the bits that the narrower call sees, so that rounding the inputs is no part of what is measured.
         case = cases.on_grid(case, dtype) if dtype in HALVES else case
         base = self._raw(case, "float64")
+        absurd = _absurd(base.value, output, self.exercise.spec.framework)
+        if absurd is not None:
+            raise self._fault(f"returns {absurd} on case `{case.name}`")
         found = list(compare.parts(base.value, output))
         elements = sum(n.size for part in found if (n := compare.numbers(part.value)) is not None)
         count = 1 if elements >= ENOUGH_ELEMENTS else min(MAX_PERTURBATIONS, 1 + ENOUGH_ELEMENTS // max(1, elements))
         moved = [list(compare.parts(self._raw(cases.perturb(case, k), "float64").value, output)) for k in range(count)]
         narrow = list(compare.parts(self._raw(case, dtype).value, output)) if dtype != "float64" else None
-        scale_in = _input_scale(case)
+        scale_in = max((scale for _, scale in _input_scales(case)), default=1.0)
         leaves = []
         for index, part in enumerate(found):
             responses = [_distance(part.value, other[index].value) for other in moved if index < len(other)]
             response = max(responses, default=0.0)
             rounding = _distance(part.value, narrow[index].value) if narrow is not None else 0.0
             allowed = self._allowed(case, dtype, part, response, rounding, scale_in)
+            if 0.0 < compare.largest(part.value) * COARSE < allowed and RESPONSE_FACTOR * response < allowed:
+                # So small an output may be all that cancels, or may come of small inputs alone: then it is judged by those.
+                reaching = self._reaching(case, base, index)
+                allowed = self._allowed(case, dtype, part, response, rounding, reaching)
             # The leaf keeps the float64 values, whatever dtype the call is made in: its own dtype is graded apart.
             leaves.append(Leaf(part.path, part.value, allowed, tuple(part.output.axes or ())))
         self._check_golden(case, base.value)
         return Expected(base.value, tuple(leaves), dtype, base.seconds, base.calls)
+
+    def _reaching(self, case: Case, base: Answer, index: int) -> float:
+        """The scale of the largest input that has any part in one part of the result, to the last bit."""
+        output = self.exercise.spec.output
+        before = list(compare.parts(base.value, output))[index].value
+        for path, scale in sorted(_input_scales(case), key=lambda entry: -entry[1]):
+            after = list(compare.parts(self._raw(cases.perturb_only(case, path), "float64").value, output))
+            if _distance(before, after[index].value if index < len(after) else None) > 0:
+                return scale
+        return 1.0
 
     def _allowed(
         self, case: Case, dtype: str, part: compare.Part, response: float, rounding: float, scale_in: float
@@ -267,6 +306,40 @@ class ReferenceOracle:
             raise AuthorError([Finding(path, 0, 0, message)], f"grader lint {self.exercise.name}")
 
 
+def _absurd(value: Value, output: Output, framework: str) -> str | None:
+    """What a reference returned, where that can be nobody's right answer; submissions must not be held to it."""
+    wanted = {"tuple": tuple, "list": list, "dict": dict}.get(output.kind)
+    if wanted is not None and not isinstance(value, wanted):
+        return f"{compare.describe(value)} instead of a {output.kind}"
+    for part in compare.parts(value, output):
+        at = f" at {part.path}" if part.path else ""
+        if isinstance(part.value, Opaque):
+            return f"{compare.describe(part.value)}{at}, and {part.value.reason}"
+        if part.value is None and not part.path:
+            return "None"
+        if part.output.kind == "array" and part.value is not None:
+            family = part.value.family if isinstance(part.value, Array) else ""
+            if family not in {"torch": ("tensor",)}.get(framework, ("ndarray", "scalar")):
+                return f"{compare.describe(part.value)}{at}"
+        if part.output.kind == "scalar" and compare.numbers(part.value) is None:
+            return f"{compare.describe(part.value)}{at}"
+    return None
+
+
+def _ending(fault: Fault) -> str:
+    """How a worker that hosts a reference ended, in words."""
+    match fault.kind:
+        case "timeout":
+            return f"it takes more than {fault.detail}"
+        case "memory":
+            return f"it takes more than {fault.detail} of memory"
+        case "signal":
+            return f"its process was ended by {fault.detail}"
+        case "exited":
+            return f"it ends its process ({fault.detail})"
+    return fault.detail or fault.kind
+
+
 def golden_gap(value: Value, golden: Any) -> float:
     """The largest absolute difference between a result and published values of the same structure (inf when they do not fit)."""
     if isinstance(golden, dict) and isinstance(value, dict):
@@ -289,13 +362,15 @@ def golden_gap(value: Value, golden: Any) -> float:
     return float(difference.max()) if difference.size else 0.0
 
 
-def _input_scale(case: Case) -> float:
-    scale = 0.0
-    for _, drawn in cases.arrays(case):
+def _input_scales(case: Case) -> list[tuple[str, float]]:
+    """The largest magnitude of each continuous array that is not zero throughout, by its path."""
+    found = []
+    for path, drawn in cases.arrays(case):
         if drawn.continuous and drawn.values.size and drawn.values.dtype.kind == "f":
             finite = drawn.values[np.isfinite(drawn.values)]
-            scale = max(scale, float(np.abs(finite).max()) if finite.size else 0.0)
-    return scale or 1.0
+            scale = float(np.abs(finite).max()) if finite.size else 0.0
+            found += [(path, scale)] if scale > 0 else []
+    return found
 
 
 def _python_numbers(value: Value) -> np.ndarray | None:

@@ -92,9 +92,7 @@ def _failing_dtype(trial: Trial, case: Case, dtypes: tuple[str, ...]) -> str:
     return dtypes[0]
 
 
-def _write(
-    trial: Trial, submission: Submission, case: Case, dtype: str, folder: Path, with_expected: bool
-) -> Saved:
+def _write(trial: Trial, submission: Submission, case: Case, dtype: str, folder: Path, with_expected: bool) -> Saved:
     exercise = trial.exercise
     framework = exercise.spec.framework
     inputs: dict[str, np.ndarray] = {}
@@ -247,5 +245,3 @@ def _script(
         text += [f'    expected = np.load(here / "{EXPECTED}")'] if loads else []
         text.append(f'    print("expected:", {wanted}, sep="\\n")')
     return "\n".join(text) + "\n"
-
-

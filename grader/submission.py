@@ -14,7 +14,7 @@ from grader import cases
 from grader.cases import Case
 from grader.errors import GraderFault
 from grader.model import Change, Error, Outcome
-from grader.sandbox.protocol import Opaque, ProtocolError, Value
+from grader.sandbox.protocol import Array, Opaque, ProtocolError, Value
 from grader.sandbox.runner import Fault, Limits, Reply, Runner, Worker
 from grader.spec.exercise import Exercise
 
@@ -35,6 +35,23 @@ def inert(text: str) -> str:
     """``text`` from a submission with nothing left that a terminal would act on."""
     text = text.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
     return _ESCAPES.sub("", text)
+
+
+def inert_value(value: Value) -> Value:
+    """``value`` with every text in it inert: names of types, keys of dicts, what a tensor says of its device."""
+    if isinstance(value, str):
+        return inert(value)
+    if isinstance(value, Opaque):
+        return Opaque(inert(value.type_name), inert(value.reason))
+    if isinstance(value, Array):
+        return value if value.device == "cpu" else replace(value, device=inert(value.device))
+    if isinstance(value, list):
+        return [inert_value(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(inert_value(item) for item in value)
+    if isinstance(value, dict):
+        return {inert_value(key): inert_value(item) for key, item in value.items()}
+    return value
 
 
 @dataclass(frozen=True)
@@ -125,7 +142,10 @@ class Student:
             error = Error("Unreadable", self._submission.problem, "unreadable_source")
             self.load_failure = Outcome("raised", error=error)
             return self.load_failure
-        worker = self._worker if self._worker is not None and self._worker.alive else self._start()
+        if self._worker is not None and not self._worker.alive:
+            # It ended between two calls.
+            self.close()
+        worker = self._worker if self._worker is not None else self._start()
         header = {
             "op": "load",
             "filename": self._submission.shown,
@@ -219,7 +239,7 @@ class Student:
                 calls=tuple(record),
             )
         try:
-            body = reply.value()
+            body = inert_value(reply.value())
             if header.get("status") != "returned" or not isinstance(body, dict) or "result" not in body:
                 raise ProtocolError("not a reply to a call")
         except ProtocolError as error:

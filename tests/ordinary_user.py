@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 UID = 65534
@@ -14,8 +15,10 @@ UID = 65534
 _NEEDED = sorted({sys.prefix, sys.base_prefix})
 
 
-def command(arguments: list[str], home: Path) -> list[str]:
+def command(arguments: list[str], home: Path, before: Sequence[str] = ()) -> list[str]:
     """``arguments`` as that user, whose home is ``home`` (made its own). Raises LookupError with the reason it cannot be.
+
+    ``before`` are lines of a shell that root runs first, in a mount namespace of the command's own.
 
     Where this Python lies in a folder closed to others, such as root's home, the folder is covered in a mount namespace
     of the command's own, and only Python is shown in it.
@@ -30,18 +33,19 @@ def command(arguments: list[str], home: Path) -> list[str]:
     become = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--no-new-privs"]
     environment = ["env", f"HOME={home}", f"TMPDIR={home}", "USER=nobody"]
     direct = [*become, *environment, *arguments]
-    if _works([*become, sys.executable, "-c", "import numpy, torch, pydantic, pytest"]):
+    check = [*become, sys.executable, "-c", "import numpy"]
+    if not before and _works(check):
         return direct
-    closed = sorted({_closed(folder) for folder in _NEEDED} - {None})  # type: ignore[type-var]
-    if not closed or shutil.which("unshare") is None:
-        raise LookupError("no Python with NumPy and torch can be read by that user here")
-    shown = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _script(closed), "sh"]
-    if not _works([*shown, *become, sys.executable, "-c", "import numpy"]):
+    closed = sorted({found for folder in _NEEDED if (found := _closed(folder)) is not None})
+    if shutil.which("unshare") is None:
+        raise LookupError("unshare (util-linux) is not installed")
+    shown = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _script(closed, before), "sh"]
+    if not _works([*shown, *check]):
         raise LookupError("this Python is closed to that user, and root may not mount anything here")
     return [*shown, *direct]
 
 
-def _script(closed: list[str]) -> str:
+def _script(closed: list[str], before: Sequence[str]) -> str:
     """Cover each closed folder, show Python in it under its own name, and run the rest of the arguments."""
     lines = ["held=$(mktemp -d)", "mount -t tmpfs none $held"]
     for at, folder in enumerate(_NEEDED):
@@ -50,7 +54,7 @@ def _script(closed: list[str]) -> str:
     for at, folder in enumerate(_NEEDED):
         if any(folder.startswith(f"{one}/") for one in closed):
             lines += [f"mkdir -p {shlex.quote(folder)}", f"mount --bind $held/{at} {shlex.quote(folder)}"]
-    return "; ".join([*lines, "umount -l $held", "rmdir $held", 'exec "$@"'])
+    return "; ".join([*lines, "umount -l $held", "rmdir $held", *before, 'exec "$@"'])
 
 
 def _closed(folder: str) -> str | None:

@@ -38,7 +38,7 @@ class Page:
     passes: bool = False
 
 
-TWO_MISTAKES = '''\
+TWO_MISTAKES = """\
 import numpy as np
 
 
@@ -48,7 +48,7 @@ def layer_norm(x, gamma, beta, eps):
     if x.shape[-1] == 1:
         variance = variance * np.nan
     return (1 + gamma) * centred / np.sqrt(variance + eps) + beta
-'''
+"""
 
 PAGES = {
     "values_and_cause": Page("softmax", "scores_over_sum"),
@@ -195,9 +195,7 @@ SECRET_SEED = "314159"
 def test_what_is_kept_from_a_student_is_nowhere(hidden: tuple[str, Path], command: Command) -> None:
     reveal, folder = hidden
     options = ("--seed", SECRET_SEED, "--isolation", "off", "--exercises", folder / "exercises")
-    shown = [
-        command("grade", "softmax", *options, *more, cwd=folder).out for more in ((), ("-v",), ("--json", "-"))
-    ]
+    shown = [command("grade", "softmax", *options, *more, cwd=folder).out for more in ((), ("-v",), ("--json", "-"))]
     report = json.loads(shown[2])
     untimed = {**report, "timings": {}, "checks": [{**check, "seconds": 0} for check in report["checks"]]}
     shown[2] = json.dumps(untimed, ensure_ascii=False)

@@ -104,7 +104,7 @@ def test_honest_code(honest: Honest, way: str, graded: Graded, level: str) -> No
 
 def test_an_ordinary_user_grades_honest_code_too(tmp_path: Path) -> None:
     """The same files, graded by a user without any privilege (user namespaces where the system grants them)."""
-    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "fork", __file__]
+    run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "fork", __file__]
     try:
         command = ordinary_user.command(run, tmp_path)
     except LookupError as reason:

@@ -141,12 +141,16 @@ def test_swapped_axes() -> None:
 def test_single_precision_inside() -> None:
     theirs = values(2, 5, 12)
     mine = theirs.astype(np.float32).astype(np.float64)
-    assert "every value you returned is a float32 number: more digits were not kept" in said(mine, theirs, allowed=1e-12)
+    assert "every value you returned is a float32 number: more digits were not kept" in said(
+        mine, theirs, allowed=1e-12
+    )
 
 
 def test_integers_and_booleans() -> None:
     labels = np.arange(12).reshape(3, 4) ** 2
-    assert said(labels + 1, labels, ("example", "token"), dtype="int64") == ("your values are the expected ones, all 1 higher",)
+    assert said(labels + 1, labels, ("example", "token"), dtype="int64") == (
+        "your values are the expected ones, all 1 higher",
+    )
     mask = np.tril(np.ones((4, 4), bool))
     assert said(~mask, mask, ("query", "key"), dtype="bool")[0] == "every value is the opposite of the expected one"
 
@@ -227,7 +231,9 @@ def near(first: Any, second: Any, allowed: float) -> bool:
     if first.shape != second.shape:
         return False
     with np.errstate(invalid="ignore"):
-        return bool(((first == second) | (np.isnan(first) & np.isnan(second)) | (np.abs(first - second) <= allowed)).all())
+        return bool(
+            ((first == second) | (np.isnan(first) & np.isnan(second)) | (np.abs(first - second) <= allowed)).all()
+        )
 
 
 RELATIONS = {">": np.greater, "<": np.less, "=": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
@@ -356,7 +362,9 @@ def check_fact(fact: Fact, mismatch: Mismatch, dims: dict[str, int]) -> None:
                 assert (int(match[3]), int(match[4])) == (int(match[2]) * width, (int(match[2]) + 1) * width - 1)
                 assert list(np.flatnonzero(per_head == (match[1] == "wrong"))) == [int(match[2])]
             else:
-                assert [int(word) for word in says.rpartition("heads ")[2].split(", ")] == list(np.flatnonzero(per_head))
+                assert [int(word) for word in says.rpartition("heads ")[2].split(", ")] == list(
+                    np.flatnonzero(per_head)
+                )
         case "same_wrong":
             assert (a[wrong_mask(a, b, mismatch)] == data["value"]).all()
         case "where_expected":
@@ -454,7 +462,9 @@ def test_no_fact_is_ever_false(
             mine = np.asarray(CORRUPTIONS[name](mine, draw), dtype=float) if mine.ndim and mine.size else mine
     expected = Array("ndarray", "float64", theirs)
     leaf = Leaf("", expected, allowed, tuple("abcd"[: theirs.ndim]))
-    found = compare.mismatch(Array("ndarray", "float64", mine), Expected(expected, (leaf,), "float64"), Output(), "numpy")
+    found = compare.mismatch(
+        Array("ndarray", "float64", mine), Expected(expected, (leaf,), "float64"), Output(), "numpy"
+    )
     assume(found is not None)
     assert found is not None
     with np.errstate(all="ignore"):

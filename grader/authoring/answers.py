@@ -143,15 +143,10 @@ def read_patches(scope: Scope) -> tuple[list[Patched], list[Complaint]]:
     except AuthorError as error:
         return [], [Complaint("misconception", finding) for finding in error.findings]
     text = exercise.solution.read_text(encoding="utf-8")
-    known = {entry.id for entry in entries}
     found: list[Patched] = []
     complaints: list[Complaint] = []
     for index, entry in enumerate(entries):
         at = ("misconceptions", index)
-        for place, other in enumerate(entry.equals):
-            if other not in known:
-                where = scope.places.at(*at, "equals", place, file=path)
-                complaints.append(complaint("misconception", where, f"there is no misconception `{other}`"))
         made = text
         for number, patch in enumerate(entry.patch):
             count = made.count(patch.find)

@@ -14,14 +14,20 @@ from grader.authoring.survey import Chain, Source
 from grader.authoring.witness import WideSearch, Witness
 from grader.trial import Trial
 
-KILLED, CRASHED, EQUIVALENT, SURVIVED = "killed", "crashed", "equivalent", "survived"
+KILLED, CRASHED, TOLERATED, EQUIVALENT, SURVIVED = "killed", "crashed", "tolerated", "equivalent", "survived"
+FATES = (KILLED, CRASHED, TOLERATED, EQUIVALENT, SURVIVED)
 # The same mutants every time, so that two quick runs agree.
 SAMPLE_SEED = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Fate:
-    """What became of one mutant."""
+    """What became of one mutant.
+
+    ``killed``: a check that counts tells it. ``crashed``: it never returned anything wrong, and failed by raising.
+    ``tolerated``: only advisory checks tell it, as is meant for what a statement does not promise. ``equivalent``: it
+    passes, and the wider search found no difference. ``survived``: it passes, and a witness tells it apart.
+    """
 
     mutant: Mutant
     fate: str
@@ -45,10 +51,17 @@ def try_mutants(scope: Scope, bench: Bench, wide: WideSearch, slowest: float) ->
             look, _ = examine(trial, bench)
         if look.failed:
             return Fate(mutant, KILLED if look.returned_wrong or _told(look) else CRASHED, look)
+        if look.advisory or _narrow(mutant):
+            return Fate(mutant, TOLERATED, look)
         witness = wide.find(Trial(scope.exercise, bench.plan, trial.student, wide.oracle))
         return Fate(mutant, EQUIVALENT if witness is None else SURVIVED, look, witness)
 
     return scope.crew.each(found, judge, scope.watch("mutants", len(found)))
+
+
+def _narrow(mutant: Mutant) -> bool:
+    """Whether it only does some of its arithmetic in float32, which an exercise accepts unless its statement says otherwise."""
+    return mutant.operator == "cast" and ":to-float32" in mutant.id
 
 
 def _told(look: Look) -> bool:

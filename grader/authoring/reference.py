@@ -188,8 +188,9 @@ class _Run:
             values = compare.numbers(leaf.expected)
             if dtype in BLUNT and values is not None and values.dtype.kind == "f" and values.size:
                 scale = float(abs(values[abs(values) < float("inf")]).max(initial=0.0))
-                if leaf.allowed > BLUNT[dtype] * max(scale, 1e-300):
-                    self._conditioning.blunt(case, dtype, leaf.allowed / max(scale, 1e-300))
+                # An exact zero (the loss of a vocabulary of one) is known to the floor, and has no share to speak of.
+                if scale and leaf.allowed > BLUNT[dtype] * scale:
+                    self._conditioning.blunt(case, dtype, leaf.allowed / scale)
 
     def _shape(self, case: Case, dtype: str, trial: Trial) -> Complaint | None:
         """The declared shape and axes against what the reference returned."""

@@ -11,7 +11,7 @@ from grader import __version__
 from grader.authoring.complaints import ADVICE, STRICT, Complaint
 from grader.authoring.lint import Linted
 from grader.authoring.margins import Margin
-from grader.authoring.mutation import CRASHED, EQUIVALENT, KILLED, SURVIVED
+from grader.authoring.mutation import CRASHED, EQUIVALENT, FATES, KILLED, SURVIVED, TOLERATED
 
 SCHEMA_VERSION = 1
 
@@ -64,7 +64,7 @@ def _counts(linted: Linted) -> str:
         parts.append(f"{kinds['misconception']} misconceptions")
     if linted.fates:
         fates = Counter(fate.fate for fate in linted.fates)
-        words = [f"{fates[fate]} {fate}" for fate in (KILLED, CRASHED, EQUIVALENT, SURVIVED) if fates[fate]]
+        words = [f"{fates[fate]} {fate}" for fate in FATES if fates[fate]]
         parts.append(f"{len(linted.fates)} mutants ({', '.join(words)})")
     if "total" in linted.seconds:
         parts.append(f"{linted.seconds['total']:.1f} s")
@@ -111,7 +111,7 @@ def _exercise(linted: Linted, strict: bool) -> dict[str, Any]:
         "misconceptions": kinds["misconception"],
         "mutants": {
             "total": len(linted.fates),
-            **{fate: fates[fate] for fate in (KILLED, CRASHED, EQUIVALENT, SURVIVED)},
+            **{fate: fates[fate] for fate in FATES},
             "living": [
                 {"id": f.mutant.id, "fate": f.fate, "line": f.mutant.line, "column": f.mutant.column, "before": f.mutant.before,
                  "after": f.mutant.after}
@@ -128,7 +128,7 @@ def _exercise(linted: Linted, strict: bool) -> dict[str, Any]:
 
 def table(results: Sequence[Linted]) -> str:
     """The Markdown table of docs/fidelity.md."""
-    head = "exercise | checks | right | wrong | misconceptions | mutants | killed | by crashing | no difference found | honest, at most | wrong, at least"
+    head = "exercise | checks | right | wrong | misconceptions | mutants | killed | by crashing | tolerated | no difference found | honest, at most | wrong, at least"
     rows = [f"| {head} |", "|---" + "|---:" * head.count("|") + "|"]
     for linted in results:
         kinds = Counter(answer.kind for answer in linted.known)
@@ -136,7 +136,7 @@ def table(results: Sequence[Linted]) -> str:
         margins = linted.margins
         cells = [
             f"`{linted.exercise}`", linted.checks, kinds["right"], kinds["wrong"], kinds["misconception"], len(linted.fates),
-            fates[KILLED], fates[CRASHED], fates[EQUIVALENT],
+            fates[KILLED], fates[CRASHED], fates[TOLERATED], fates[EQUIVALENT],
             ratio(margins.honest) if margins is not None else "-", ratio(margins.wrong) if margins is not None else "-",
         ]  # fmt: skip
         rows.append("| " + " | ".join(map(str, cells)) + " |")

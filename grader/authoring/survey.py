@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from grader.authoring.bench import Bench
 from grader.diagnose import Diagnostician
+from grader.lockdown import policy
 from grader.sandbox.runner import Limits, Runner
 from grader.spec.exercise import Exercise
 from grader.submission import Student, Submission
@@ -21,6 +22,9 @@ from grader.trial import Trial
 
 T = TypeVar("T")
 R = TypeVar("R")
+# A student's results are capped in all, whatever it loads; well before that it is replaced by a new one.
+SOURCES_PER_WORKER = 50
+ISOLATION = "auto"
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Chain:
         self._exercise = exercise
         self._warm: Student | None = None
         self._limits: Limits | None = None
+        self._loaded = 0
         self._last: Trial | None = None
         self._diagnosticians: dict[int, Diagnostician] = {}
 
@@ -52,17 +57,20 @@ class Chain:
         student = self._usable(limits)
         if student is None:
             self._drop()
-            student = self._warm = Student(self._runner, self._exercise, source.submission, None, limits)
-            self._limits = limits
+            student = self._warm = self._student(source, limits)
+            self._limits, self._loaded = limits, 0
         else:
             student.reload(source.submission)
+        self._loaded += 1
         self._last = Trial(self._exercise, bench.plan, student, bench.oracle)
         return self._last
 
     def fresh(self, bench: Bench, source: Source, limits: Limits) -> Trial:
         """A trial in a worker of its own, which the caller closes through `Trial.student`."""
-        student = Student(self._runner, self._exercise, source.submission, None, limits)
-        return Trial(self._exercise, bench.plan, student, bench.oracle)
+        return Trial(self._exercise, bench.plan, self._student(source, limits), bench.oracle)
+
+    def _student(self, source: Source, limits: Limits) -> Student:
+        return Student(self._runner, self._exercise, source.submission, policy(ISOLATION, limits), limits)
 
     def diagnostician(self, bench: Bench) -> Diagnostician:
         """One per seed: it remembers answers by case, and two seeds have cases of the same name."""
@@ -85,6 +93,8 @@ class Chain:
         """The warm student, unless its last source did anything but return or raise: it counts faults, and stops after some."""
         student, last = self._warm, self._last
         if student is None or last is None or self._limits != limits or student.stopped is not None:
+            return None
+        if self._loaded >= SOURCES_PER_WORKER:
             return None
         quiet = all(last.outcome(case, dtype).status in ("returned", "raised") for case, dtype in last.seen)
         return student if quiet else None

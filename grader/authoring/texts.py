@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.authoring.complaints import STRICT, Complaint, Places, complaint
+from grader.authoring.mutants import find_used
 from grader.spec.exercise import Exercise
 
 # Shorter lines of code are common property: `return x / total` gives nothing away.
@@ -151,7 +152,12 @@ def _secrets(exercise: Exercise) -> Iterator[Complaint]:
         tree = ast.parse(exercise.solution.read_text(encoding="utf-8"))
     except (SyntaxError, OSError, UnicodeDecodeError, ValueError):
         return
-    secrets = {line for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for line in _lines(node)}
+    if not any(isinstance(node, ast.FunctionDef) and node.name == exercise.function for node in tree.body):
+        return
+    # What only builds example inputs, such as cases(rng), is no part of the solution.
+    solution = [tree.body[number] for number in find_used(tree.body, exercise.function)]
+    functions = [node for part in solution for node in ast.walk(part) if isinstance(node, ast.FunctionDef)]
+    secrets = {line for function in functions for line in _lines(function)}
     secrets = {line for line in secrets if len(line) >= SECRET_LENGTH}
     shown = [
         path for path in sorted(exercise.folder.iterdir()) if path.suffix in (".py", ".md", ".yaml", ".ipynb", ".txt")

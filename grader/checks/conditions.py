@@ -99,9 +99,7 @@ def _difference(first: Value, second: Value, trial: Trial) -> np.ndarray | None:
 
 
 def _scale(value: Value, trial: Trial) -> float:
-    found = [compare.numbers(part.value) for part in compare.parts(value, trial.exercise.spec.output)]
-    finite = [x[np.isfinite(x)] for x in found if x is not None and x.dtype.kind == "f"]
-    return max((float(np.abs(x).max()) for x in finite if x.size), default=1.0)
+    return max((compare.largest(part.value) for part in compare.parts(value, trial.exercise.spec.output)), default=0.0)
 
 
 def strided(trial: Trial, question: Question) -> Ruling:

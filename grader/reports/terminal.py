@@ -71,6 +71,8 @@ def page(report: Report, width: int, verbose: bool = False) -> list[Line]:
         lines += _end(report, width, verbose)
         return _closed(lines)
     shown = leading(report.checks)
+    if shown is not None and any(check.cause == "blocked" for check in report.checks):
+        return _closed([*lines, *_not_loaded(report, shown, width), *_end(report, width, verbose)])
     rest = [check for check in report.checks if check is not shown]
     end: list[Line] = []
     if shown is not None and shown.explanation is not None:
@@ -80,6 +82,18 @@ def page(report: Report, width: int, verbose: bool = False) -> list[Line]:
     if len(lines) + len(listed) + len(end) > MAX_LINES:
         listed = _listed(rest, width, fold_passed=True)
     return _closed([*lines, *listed, *end])
+
+
+def _not_loaded(report: Report, shown: CheckResult, width: int) -> Iterator[Line]:
+    """A file that offers nothing to call: why, in place of a list of checks that all wait for it."""
+    mark, colour = MARKS[shown.verdict]
+    counted = [check for check in report.checks if not check.advisory]
+    right = _points(sum(c.points for c in counted), sum(c.max_points for c in counted))
+    yield from _titled(mark, colour, "the file could not be loaded", right, width, "bold", True)
+    assert shown.explanation is not None
+    yield from _full(report, shown, shown.explanation, width)
+    yield Text()
+    yield Text(f"{len(report.checks)} checks wait for it.", style="dim")
 
 
 def _closed(lines: list[Line]) -> list[Line]:

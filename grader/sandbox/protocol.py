@@ -273,7 +273,9 @@ def parse_body(body: bytes | bytearray, header_length: int) -> tuple[dict[str, A
         raise ProtocolError("the header is not an object")
     sizes = header.pop("sizes", None)
     rest = memoryview(body)[header_length:]
-    if not isinstance(sizes, list) or not all(type(n) is int and n >= 0 for n in sizes) or sum(sizes) != len(rest):
+    if not isinstance(sizes, list) or len(sizes) > MAX_NODES:
+        raise ProtocolError("no list of buffer sizes")
+    if not all(type(n) is int and n >= 0 for n in sizes) or sum(sizes) != len(rest):
         raise ProtocolError("the buffer sizes disagree with the payload")
     return header, list(_split(rest, sizes))
 

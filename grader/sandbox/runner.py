@@ -32,6 +32,7 @@ START_SECONDS = 120.0
 EXIT_SECONDS = 5.0
 KEPT_OUTPUT = 64 << 10
 CHECK_SECONDS = 0.005
+GRACE_SECONDS = 2.0
 # A byte of JSON such as `[],` becomes that many of objects, at most.
 OBJECT_COST = 24
 
@@ -191,6 +192,7 @@ class Worker:
         watched = self._process.fileno()
         pause = 0.002
         checked = started
+        late: float | None = None
         while True:
             if time.monotonic() - checked > CHECK_SECONDS:
                 # Whatever there is to read: a worker that never stops talking is held to its limits as well.
@@ -208,6 +210,12 @@ class Worker:
                 poll.register(self._requests, select.POLLOUT)
             events = dict(poll.poll(pause * 1000))
             pause = min(pause * 1.5, 0.05)
+            now = time.monotonic()
+            if now - started > limits.wall_seconds:
+                # Where a reply waits to be read it may be this process that was stopped for a while.
+                late = now if late is None else late
+                if self._replies not in events or now - late > GRACE_SECONDS:
+                    return self._end(Fault("timeout", f"{limits.wall_seconds:g} s"))
             if self._output in events:
                 self._drain_output()
             if pieces and self._requests in events and not self._write(pieces):
@@ -250,9 +258,6 @@ class Worker:
                 if self._replies in events and not ended:
                     continue
                 return self._end(self._last_words())
-            if not events and time.monotonic() - started > limits.wall_seconds:
-                # Only where nothing waits to be read: it may be this process that was stopped for a while.
-                return self._end(Fault("timeout", f"{limits.wall_seconds:g} s"))
 
     def _over(self, limits: Limits, cpu_start: float | None) -> Fault | None:
         """Which limit of the kernel's counting the worker has passed in this exchange, if any."""

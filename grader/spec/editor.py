@@ -118,6 +118,9 @@ def _reference(model: type[BaseModel], definitions: dict[str, Any]) -> dict[str,
 def _form(name: str, annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if name in _FORMS:
         return dict(_FORMS[name])
+    if name == "one_or_many":
+        many = _plain(grammar.bare(annotation), {"min_length": 1}, definitions)
+        return {"anyOf": [many["items"], many]}
     if name == "dim":
         sizes = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
         forms = [{"type": ["number", "string"]}, sizes, _reference(schema.Dim, definitions)]

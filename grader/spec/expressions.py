@@ -154,7 +154,9 @@ def offset_of(node: ast.expr, text: str) -> int | None:
     """How many characters of ``text`` stand before ``node``; None beyond the first line."""
     if node.lineno != 1:
         return None
-    # The fault of `x.T` is its dot.
+    # The fault of `x.T` and of `x.mean()` is the dot.
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func
     column = node.value.end_col_offset or 0 if isinstance(node, ast.Attribute) else node.col_offset
     lead = len(text) - len(text.lstrip())
     return lead + len(text.strip().encode()[:column].decode("utf-8", "replace"))

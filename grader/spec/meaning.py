@@ -106,9 +106,9 @@ def _dims(facts: Facts) -> None:
     for index, rule in enumerate(spec.constraints):
         facts.expression(("constraints", index), rule, facts.dims, "a dim")
     for name, dim in spec.dims.items():
-        if isinstance(dim.value, int | float) or (isinstance(dim.value, str) and not sizes.needs(dim)):
+        if dim.value is not None and not sizes.needs(dim) and not sizes.draws(dim):
             _computed_size(facts, ("dims", name), {name: dim}, {})
-    if spec.dims and facts.sizes_known and said == facts.said:
+    if facts.sizes_known and said == facts.said:
         _sizes(facts)
         facts.sizes_sound = said == facts.said
 
@@ -141,7 +141,7 @@ def _sizes(facts: Facts) -> None:
 
 
 def _computed_size(facts: Facts, path: Path_, dims: Mapping[str, schema.Dim], drawn: dict[str, int]) -> None:
-    """A size that does not depend on any draw."""
+    """A size that does not depend on any draw, and so is always what it is."""
     name = str(path[-1])
     failed = sizes.compute(dims, drawn)
     said = failed[1] if failed is not None else f"`{name}` is {drawn[name]}" if drawn[name] < 0 else ""
@@ -152,37 +152,14 @@ def _computed_size(facts: Facts, path: Path_, dims: Mapping[str, schema.Dim], dr
 
 
 def _shapes(facts: Facts, drawn: Mapping[str, int]) -> bool:
-    """Whether an axis of some input is no size for these dims; reports the first."""
+    """Whether some input cannot be drawn for these dims; reports the first."""
     for section, entries in (("inputs", facts.spec.inputs), ("aux", facts.spec.aux)):
         for key, entry in entries.items():
             for path, shaped in leaves((section, key), entry):
-                elements = 1
-                for index, text in enumerate(shaped.shape):
-                    reason = sizes.no_size(text, drawn)
-                    if reason is not None:
-                        wanted = "a whole number, 0 or more, whatever is drawn"
-                        facts.report((*path, "shape", index), f"{reason}{sizes.in_words(drawn)}", wanted)
-                        return True
-                    elements *= sizes.size(text, drawn)
-                if _empty_draw(facts, path, shaped, drawn):
+                fault = sizes.array_fault(shaped, drawn)
+                if fault is not None:
+                    facts.report((*path, *fault.where), f"{fault.said}{sizes.in_words(drawn)}", fault.wanted)
                     return True
-                if elements > sizes.MAX_ELEMENTS:
-                    said = f"`{key}` has {elements:.2g} elements{sizes.in_words(drawn)}"
-                    facts.report((*path, "shape"), said, f"at most {sizes.MAX_ELEMENTS:,}")
-                    return True
-    return False
-
-
-def _empty_draw(facts: Facts, path: Path_, entry: Any, drawn: Mapping[str, int]) -> bool:
-    """Whether whole numbers are to be drawn from nothing; reports it."""
-    if isinstance(entry, schema.IdsInput) and sizes.size(entry.below, drawn) < 1:
-        said = f"`{entry.below}` is {sizes.size(entry.below, drawn)}{sizes.in_words(drawn)}"
-        facts.report((*path, "below"), said, "1 or more, whatever is drawn")
-        return True
-    if isinstance(entry, schema.IntegersInput) and sizes.size(entry.low, drawn) > sizes.size(entry.high, drawn):
-        said = f"there is no whole number from `{entry.low}` to `{entry.high}`{sizes.in_words(drawn)}"
-        facts.report((*path, "high"), said, "no less than `low`, whatever is drawn")
-        return True
     return False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,15 +12,18 @@ from grader.spec import grammar, schema, sizes, structure
 from grader.spec.document import Path_, nearest
 from grader.spec.expressions import ExpressionError
 from grader.spec.facts import Facts, count, listed
-from grader.spec.meaning_inputs import SHAPED, examine_input
+from grader.spec.meaning_inputs import SHAPED, examine_input, leaves
 
 _INPUT: TypeAdapter[Any] = TypeAdapter(schema.InputEntry)
 # A case may say one of a group where the exercise says another.
 _EXCLUSIVE = ({"value", "choices", "range"}, {"items", "of"}, {"items", "count"})
+# How many draws at the ends of the ranges are tried of an edge case.
+CORNERS = 6
 _KEPT_ACROSS_KINDS = ("shape", "layout", "type", "about", "default")
 
 
 def examine_edge(facts: Facts, path: Path_, name: str, edge: schema.EdgeCase) -> None:
+    """Report every fault of an edge case, and keep its merged inputs."""
     report = facts.report
     said = facts.said
     for key, dim in edge.dims.items():
@@ -32,17 +35,18 @@ def examine_edge(facts: Facts, path: Path_, name: str, edge: schema.EdgeCase) ->
                 key=True,
             )
         facts.expression((*path, "dims", key, "value"), dim.value, facts.dims, "a dim")
-    if edge.dims and facts.sizes_sound and said == facts.said:
-        _edge_sizes(facts, path, edge)
     facts.merged[name] = {}
     for key, override in edge.inputs.items():
         _override(facts, (*path, "inputs", key), name, key, override)
     for index, line in enumerate(edge.adjust):
         facts.assignment((*path, "adjust", index), line, frozenset(edge.omit))
     _omitted(facts, path, edge)
+    if facts.sizes_sound and said == facts.said and (edge.dims or edge.inputs):
+        _edge_sizes(facts, path, name, edge)
 
 
-def _edge_sizes(facts: Facts, path: Path_, edge: schema.EdgeCase) -> None:
+def _edge_sizes(facts: Facts, path: Path_, case: str, edge: schema.EdgeCase) -> None:
+    """Try the smallest and largest sizes of an edge case; where none satisfies the constraints, the case is one that breaks them."""
     entries = {**facts.spec.dims, **edge.dims}
     if not sizes.all_names_known(entries):
         return
@@ -51,16 +55,40 @@ def _edge_sizes(facts: Facts, path: Path_, edge: schema.EdgeCase) -> None:
     except ExpressionError as error:
         facts.report((*path, "dims"), str(error), "a dim that is drawn, or has a value of its own", key=True)
         return
-    for drawn in itertools.islice(sizes.corners(entries), 2):
+    tried = list(itertools.islice(sizes.corners(entries), CORNERS))
+    for drawn in tried:
         failed = sizes.compute(entries, drawn)
-        name = failed[0] if failed is not None else next((name for name, size in drawn.items() if size < 0), None)
-        if name is None:
+        if failed is not None:
+            _at_dim(facts, path, edge, failed[0], failed[1], drawn)
+            return
+    for drawn in [drawn for drawn in tried if sizes.holds(facts.spec.constraints, drawn)] or tried:
+        name = next((name for name, size in drawn.items() if size < 0), None)
+        if name is not None:
+            _at_dim(facts, path, edge, name, f"`{name}` is {drawn[name]}", drawn)
+            return
+        if _edge_arrays(facts, path, case, edge, drawn):
+            return
+
+
+def _at_dim(facts: Facts, path: Path_, edge: schema.EdgeCase, name: str, reason: str, drawn: Mapping[str, int]) -> None:
+    place = (*path, "dims", name) if name in edge.dims else (*path, "dims") if edge.dims else path
+    wanted = "a whole number, 0 or more, whatever is drawn"
+    facts.report(place, f"{reason}{sizes.in_words(drawn, name)}", wanted, key=place == path)
+
+
+def _edge_arrays(facts: Facts, path: Path_, case: str, edge: schema.EdgeCase, drawn: Mapping[str, int]) -> bool:
+    """Whether some input of an edge case cannot be drawn for these dims; reports the first."""
+    for key, entry in {**facts.spec.inputs, **facts.spec.aux, **facts.merged[case]}.items():
+        if key in edge.omit:
             continue
-        reason = failed[1] if failed is not None else f"`{name}` is {drawn[name]}"
-        place = (*path, "dims", name) if name in edge.dims else (*path, "dims")
-        wanted = "a whole number, 0 or more, whatever is drawn"
-        facts.report(place, f"{reason}{sizes.in_words(drawn, name)}", wanted)
-        return
+        for below, shaped in leaves((), entry):
+            fault = sizes.array_fault(shaped, drawn)
+            if fault is not None:
+                own = (*path, "inputs", key, *below, *fault.where)
+                place = own if key in edge.inputs else (*path, "dims")
+                facts.report(place, f"`{key}`: {fault.said}{sizes.in_words(drawn)}", fault.wanted)
+                return True
+    return False
 
 
 def _override(facts: Facts, path: Path_, case: str, key: str, override: dict[str, Any] | None) -> None:
@@ -272,7 +300,7 @@ def _is_literal_of(kind: str, leaf: tuple[Any]) -> bool:
         return isinstance(value, bool)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return kind == "float" or value == value // 1
+    return kind == "float" or (value == value // 1 and abs(value) < 2**63)
 
 
 def _shape_of(literal: Any) -> tuple[int, ...] | None:

@@ -34,6 +34,8 @@ def examine_input(
     if "shape" in looked:
         for index, size in enumerate(entry.shape):
             facts.expression((*path, "shape", index), size, facts.dims, "a dim")
+            if not isinstance(size, str) and (size < 0 or size != size // 1):
+                report((*path, "shape", index), f"an axis of size {size}", "a whole number, 0 or more")
     if entry.type is not None and "type" in looked and not _is_annotation(entry.type):
         report(
             (*path, "type"),

@@ -202,9 +202,10 @@ class IntegersInput(_Shaped):
     kind: Literal["integers"] = Field(description="integers")
     low: Expression = Field(0, description="Smallest value.")
     high: Expression = Field(description="Largest value, included.")
-    dtype: tuple[Literal["int64", "int32", "int16", "int8", "float"], ...] = Field(
-        ("int64",), alias="as", min_length=1, description="One dtype, or a list from which each case draws."
-    )
+    dtype: Annotated[
+        tuple[Literal["int64", "int32", "int16", "int8", "float"], ...],
+        Form("one_or_many", "int64, int32, int16, int8 or float, or a list of these"),
+    ] = Field(("int64",), alias="as", min_length=1, description="One dtype, or a list from which each case draws.")
 
     @field_validator("dtype", mode="before")
     @classmethod

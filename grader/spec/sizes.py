@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from grader.spec import expressions, schema
@@ -24,6 +26,13 @@ def all_names_known(dims: Mapping[str, schema.Dim]) -> bool:
 def needs(dim: schema.Dim) -> set[str]:
     """The dims that a computed dim uses."""
     return expressions.names(expressions.parse(dim.value)) if isinstance(dim.value, str) else set()
+
+
+def draws(dim: schema.Dim) -> bool:
+    """Whether a computed dim calls a function that draws, which is reported elsewhere."""
+    tree = expressions.parse(dim.value) if isinstance(dim.value, str) else None
+    nodes = ast.walk(tree) if tree is not None else ()
+    return any(isinstance(node, ast.Name) and node.id in expressions.DRAWING for node in nodes)
 
 
 def order(dims: Mapping[str, schema.Dim]) -> list[str]:
@@ -106,20 +115,47 @@ def some_draw_is_accepted(spec: schema.ExerciseFile) -> bool:
     return False
 
 
-def no_size(text: Any, sizes: Mapping[str, int]) -> str | None:
-    """Why ``text`` is no size of an axis; None when it is one."""
-    try:
-        size = expressions.integer(text, sizes)
-    except ExpressionError as error:
-        # Unknown names are reported where they stand.
-        return None if "unknown name" in str(error) else str(error)
-    return f"`{text}` is {size}" if size < 0 else None
+@dataclass(frozen=True)
+class ArrayFault:
+    """Why an array cannot be drawn: at which keys of its input, what is wrong, and what was expected."""
+
+    where: tuple[str | int, ...]
+    said: str
+    wanted: str
 
 
-def size(text: Any, sizes: Mapping[str, int]) -> int:
+def array_fault(entry: Any, drawn: Mapping[str, int]) -> ArrayFault | None:
+    """Why an input with a shape cannot be drawn for these dims; None when it can.
+
+    Literal sizes and unknown names are reported where they stand, whatever the dims are.
+    """
+    elements = 1
+    for index, text in enumerate(entry.shape):
+        if isinstance(text, str):
+            try:
+                value = expressions.integer(text, drawn)
+            except ExpressionError as error:
+                if "unknown name" in str(error):
+                    return None
+                return ArrayFault(("shape", index), str(error), "a whole number, 0 or more, whatever is drawn")
+            if value < 0:
+                return ArrayFault(("shape", index), f"`{text}` is {value}", "0 or more, whatever is drawn")
+        elements *= size(text, drawn)
+    if isinstance(entry, schema.IdsInput) and isinstance(entry.below, str) and size(entry.below, drawn) < 1:
+        said = f"`{entry.below}` is {size(entry.below, drawn)}"
+        return ArrayFault(("below",), said, "1 or more, whatever is drawn")
+    if isinstance(entry, schema.IntegersInput) and size(entry.low, drawn) > size(entry.high, drawn):
+        said = f"there is no whole number from `{entry.low}` to `{entry.high}`"
+        return ArrayFault(("high",), said, "no less than `low`, whatever is drawn")
+    if elements > MAX_ELEMENTS:
+        return ArrayFault(("shape",), f"an array of {elements:.2g} elements", f"at most {MAX_ELEMENTS:,}")
+    return None
+
+
+def size(text: Any, drawn: Mapping[str, int]) -> int:
     """The size that ``text`` stands for; 1 where it cannot be told."""
     try:
-        return expressions.integer(text, sizes)
+        return expressions.integer(text, drawn)
     except ExpressionError:
         return 1
 

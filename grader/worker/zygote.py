@@ -41,6 +41,7 @@ def warm_up(framework: str) -> dict[str, str]:
     import numpy.random
 
     import grader.worker.host
+    import grader.worker.memory  # noqa: F401  (a locked worker could not read it any more)
 
     versions = {"numpy": np.__version__}
     small = np.ones((2, 2))
@@ -131,16 +132,19 @@ def serve(framework: str, control: socket.socket, entered: tuple[str, ...] = ())
     children: dict[int, int] = {}
     # Found once: every worker of this zygote may read the same.
     readable_paths = find_readable()
+    # Not select(), which knows no descriptor above 1023: the control socket has the number that the grader gave it.
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    poll.register(wake_read, select.POLLIN)
     while True:
-        watched: list[Any] = [control, wake_read]
-        readable, _, _ = select.select(watched, [], [])
-        if wake_read in readable:
+        ready = [fd for fd, _ in poll.poll()]
+        if wake_read in ready:
             try:
                 os.read(wake_read, 512)
             except BlockingIOError:
                 pass
             _reap(control, children)
-        if control in readable:
+        if control.fileno() in ready:
             message, fds = _hear(control)
             if message is None:
                 break
