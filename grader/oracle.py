@@ -36,7 +36,7 @@ MAX_PERTURBATIONS = 4
 # A call of a reference may take this many times what one of a submission may, and at least so long.
 PATIENCE = 4.0
 PATIENCE_FLOOR = 2.0
-LOADING = 20.0
+LOADING = 10.0
 REFERENCE_MEMORY = 8192.0
 
 

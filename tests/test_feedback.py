@@ -22,6 +22,8 @@ import numpy as np
 import pytest
 from conftest import ROOT, Command
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = ROOT / "tests" / "golden"
 SEED = "7"
 

@@ -33,7 +33,8 @@ from grader.submission import read_submission
 SCHEMA = json.loads((ROOT / "grader" / "reports" / "report.schema.json").read_text())
 RIGHT = ROOT / "fixtures" / "softmax" / "right" / "shifted_keepdims.py"
 WRONG = ROOT / "fixtures" / "softmax" / "wrong" / "one_maximum.py"
-REFERENCE = (ROOT / "reference" / "attention" / "softmax" / "solution.py").read_text()
+HEAD = "def softmax(x, axis):\n"
+PLAIN = "import numpy as np\n\n\n" + HEAD + "    e = np.exp(x - x.max(axis=axis, keepdims=True))\n    return e / e.sum(axis=axis, keepdims=True)\n"
 
 
 def library(folder: Path, solution: str | None, misconceptions: str | None = None, limit: float = 0.5) -> list[str]:
@@ -128,7 +129,6 @@ BROKEN = {
         1,
     ),
 }
-PLAIN = "import numpy as np\n\n\ndef softmax(x, axis):\n    e = np.exp(x - x.max(axis=axis, keepdims=True))\n    return e / e.sum(axis=axis, keepdims=True)\n"
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -247,8 +247,7 @@ def exercise_in(folder: Path, solution: str, limit: float = 0.5) -> Exercise:
 
 @pytest.mark.parametrize("way", ["fork", "exec"])
 def test_a_reference_worker_that_is_killed_is_started_once_more(tmp_path: Path, way: str) -> None:
-    slow = REFERENCE.replace("def softmax(x, axis):\n", "def softmax(x, axis):\n    import time; time.sleep(0.3)\n")
-    assert slow != REFERENCE
+    slow = PLAIN.replace(HEAD, HEAD + "    import time; time.sleep(0.3)\n")
     exercise = exercise_in(tmp_path, slow)
     runner = make_runner(way, "numpy")
     oracle = ReferenceOracle(runner, exercise)
@@ -331,20 +330,19 @@ BURNS = "    import time\n    started = time.process_time()\n    while time.proc
 
 def test_a_slow_reference_widens_the_limit(command: Command, tmp_path: Path) -> None:
     """A limit that the machine is too slow for: what the reference itself takes long for is no loop."""
-    head = "def softmax(x, axis):\n"
-    slow = REFERENCE.replace(head, head + BURNS.format(0.02))
+    slow = PLAIN.replace(HEAD, HEAD + BURNS.format(0.02))
     options = library(tmp_path, slow, limit=0.05)
     answer = tmp_path / "answer.py"
-    answer.write_text(PLAIN.replace(head, head + BURNS.format(0.15)))
+    answer.write_text(PLAIN.replace(HEAD, HEAD + BURNS.format(0.15)))
     report = held(command("grade", "softmax", answer, "--json", "-", "--cases", "2", *options))
     assert report["passed"], [check["message"] for check in report["checks"] if check["verdict"] != "pass"]
     # Beyond fifty times what the reference takes it is a time-out after all.
-    answer.write_text(PLAIN.replace(head, head + "    while True: pass\n"))
+    answer.write_text(PLAIN.replace(HEAD, HEAD + "    while True: pass\n"))
     report = held(command("grade", "softmax", answer, "--json", "-", "--cases", "2", *options))
     assert report["checks"][0]["verdict"] == "timeout"
     # And with a reference that is quick, the narrow limit stands.
-    quick = library(tmp_path / "quick", REFERENCE, limit=0.05)
-    answer.write_text(PLAIN.replace(head, head + BURNS.format(0.4)))
+    quick = library(tmp_path / "quick", PLAIN, limit=0.05)
+    answer.write_text(PLAIN.replace(HEAD, HEAD + BURNS.format(0.4)))
     report = held(command("grade", "softmax", answer, "--json", "-", "--cases", "2", *quick))
     assert report["checks"][0]["verdict"] == "timeout"
 
@@ -449,7 +447,7 @@ def test_many_open_descriptors_do_not_disturb_a_zygote(warm: Callable[[str], Run
     try:
         runner = make_runner("fork", "numpy")
         try:
-            exercise = exercise_in(tmp_path, REFERENCE)
+            exercise = exercise_in(tmp_path, PLAIN)
             assert grade(exercise, read_submission(RIGHT), runner, Options(seed=1)).passed
         finally:
             runner.close()

@@ -205,7 +205,7 @@ CHANGES = {
     ("dims: {N: 1}", "dims: {N: 1000000000}"): "26:13 `x`: an array of 5e+09 elements when D = 5, N = 1000000000",
     ("dims: {N: 1}", "dims: {D: 0}"): "26:13 `ids`: `D` is 0 when N = 2, D = 0",
     ("dims: {N: 1}", "inputs: {x: {shape: [N, D - 7]}}"): "26:31 `x`: `D - 7` is -2 when N = 2, D = 5",
-    ("dims: {N: 1}", "inputs: {ids: {below: N - 2}}"): "26:28 `ids`: `N - 2` is 0 when N = 2, D = 5",
+    ("dims: {N: 1}", "inputs: {ids: {below: N - 2}}"): "26:29 `ids`: `N - 2` is 0 when N = 2, D = 5",
     ("dims: {N: 1}", "inputs: {x: null}"): None,
     ("dims: {N: 1}", "inputs: {x: {shape: [N]}, grads: {count: 2, of: {shape: []}}, eps: {choices: [1]}}"): None,
     ("dims: {N: 1}", "inputs: {ids: {kind: float}, eps: {kind: ids, shape: [N], below: 2}}"): None,

@@ -76,14 +76,21 @@ class Linter:
         complaints = texts.read(exercise)
         if exercise.solution is None or any(each.rule == "reference" for each in complaints):
             return Linted(exercise.name, tuple(complaints), len(questions(exercise)))
-        runner = self._runner_for(exercise.spec.framework)
+        fixtures = self._library.fixtures / exercise.name if self._library.fixtures is not None else None
+        runner = self._runner_for(_framework(exercise, fixtures))
         crew = Crew(runner, exercise, self._settings.jobs)
         try:
-            fixtures = self._library.fixtures / exercise.name if self._library.fixtures is not None else None
             scope = Scope(exercise, runner, self._settings, Places(exercise), crew, fixtures, self._watch)
             return _Course(scope, complaints, started).run()
         finally:
             crew.close()
+
+
+def _framework(exercise: Exercise, fixtures: Path | None) -> str:
+    """What workers import before they are forked: torch as well where a fixture does, since each would import it anew."""
+    found = [] if fixtures is None else sorted(fixtures.glob("*/*.py"))
+    uses_torch = any(b"import torch" in path.read_bytes() or b"from torch" in path.read_bytes() for path in found)
+    return "torch" if uses_torch else exercise.spec.framework
 
 
 class _Course:

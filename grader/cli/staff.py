@@ -7,6 +7,7 @@ import click
 from grader.cli import frame
 from grader.cli.doctor import doctor
 from grader.cli.lint import lint
+from grader.cli.new import new
 
 
 @click.group("grader", context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,6 +18,7 @@ def grader() -> None:
 
 grader.add_command(doctor)
 grader.add_command(lint)
+grader.add_command(new)
 
 
 def main() -> None:
