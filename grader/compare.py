@@ -125,8 +125,8 @@ def describe(value: Value) -> str:
     if isinstance(value, Array):
         if value.family == "scalar":
             return f"a NumPy {value.dtype}"
-        word = "tensor" if value.family == "tensor" else "array"
-        return f"a {word} of shape {value.shape}, {value.dtype}"
+        word = "a tensor" if value.family == "tensor" else "an array"
+        return f"{word} of shape {value.shape}, {value.dtype}"
     if isinstance(value, Opaque):
         return f"a {value.type_name}"
     if isinstance(value, Function):

@@ -20,9 +20,9 @@ from grader.cases import Case, on_grid
 from grader.checks.values import size
 from grader.errors import AuthorError, Finding
 from grader.model import Diagnosis, Expected, Outcome
-from grader.oracle import HALVES, ROUNDING_FACTOR, IllConditioned
+from grader.oracle import HALVES, ROUNDING_FACTOR, IllConditioned, limits_for
 from grader.sandbox.protocol import Value
-from grader.sandbox.runner import Limits, Runner
+from grader.sandbox.runner import Runner
 from grader.spec import schema
 from grader.spec.exercise import Exercise
 from grader.spec.load import read_misconceptions
@@ -30,7 +30,6 @@ from grader.submission import Student, Submission
 from grader.trial import Trial
 
 MAX_PAIRS = 800
-LIMITS = Limits.of(20.0, 8192)
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,7 @@ class Diagnostician:
         if self._student is None or self._student.stopped is not None:
             if self._student is not None:
                 self._student.close()
-            self._student = Student(self._runner, self._exercise, submission, None, LIMITS)
+            self._student = Student(self._runner, self._exercise, submission, None, limits_for(self._exercise))
         else:
             self._student.reload(submission)
         self._loaded = ids

@@ -34,6 +34,9 @@ MOVED, STILL, OPEN = "●", "·", "?"
 
 PARTIAL = ("the row of the largest difference", "the first such row")
 
+# Facts that say how a whole result is related to the expected one, and not only where it is wrong.
+RELATED = r"(^|: )(your (values|result)|along|every value|all your values|the heads)"
+
 Block = tuple[str, str]
 
 # What a check with `reveal: verdict` says: the cause alone, nothing that depends on a case.
@@ -102,7 +105,7 @@ def explain(exercise: Exercise, question: Question, ruling: Ruling, rerun: str |
 
 
 def leading(checks: Sequence[CheckResult]) -> CheckResult | None:
-    """The failing check to show in full: a picture of what depends on what, then the shortest wrong result to read.
+    """The failing check to show in full: a picture, or a plain relation; else the shortest wrong result to read.
 
     Among wrong results, one that most checks have in common. An advisory check only where nothing that counts fails.
     """
@@ -117,7 +120,8 @@ def leading(checks: Sequence[CheckResult]) -> CheckResult | None:
     def rank(check: CheckResult) -> tuple[int, int, bool, int]:
         explanation = check.explanation
         assert explanation is not None
-        kind = 0 if explanation.grid is not None and not shaky else 2 if check.cause in BESIDE_VALUES else 1
+        told = any(re.search(RELATED, fact) for fact in explanation.where)
+        kind = 0 if told or (explanation.grid is not None and not shaky) else 2 if check.cause in BESIDE_VALUES else 1
         if check.cause == "not_repeatable" and values_differ:
             kind = 0
         cut = any(text.startswith(PARTIAL) for label, text in explanation.blocks if not label)
@@ -167,10 +171,7 @@ def _summary(exercise: Exercise, question: Question, ruling: Ruling, rerun: str 
     """The claim, the call and where it goes wrong; no value, and nothing from which one could be worked out."""
     full = _explain(exercise, question, ruling)
     claim = BARE[ruling.cause] if ruling.cause in COUNTING else full.claim
-    where: tuple[str, ...] = ()
-    if ruling.mismatch is not None and ruling.case is not None:
-        where = locate.places(ruling.mismatch, ruling.case.dims, values=False)
-        where = where or _on_larger(ruling, ruling.mismatch, values=False)
+    where = _where(ruling, ruling.mismatch, values=False) if ruling.mismatch is not None else ()
     blocks = tuple(block for block in full.blocks if block[0] == "where")
     return Explanation(claim=claim, call=full.call, blocks=blocks, where=where, help=full.help, rerun=rerun)
 
@@ -299,8 +300,7 @@ def _wrong_result(exercise: Exercise, question: Question, ruling: Ruling, mismat
     what = _what(mismatch.path)
     blocks: tuple[Block, ...] = ()
     note: str | None = None
-    dims = ruling.case.dims if ruling.case is not None else {}
-    where = locate.places(mismatch, dims) or _on_larger(ruling, mismatch, values=True)
+    where = _where(ruling, mismatch)
     match mismatch.kind:
         case "unsupported":
             claim = f"{what} is {_kind(mismatch.actual)}, which cannot be graded: {mismatch.note}."
@@ -343,17 +343,19 @@ def _wrong_result(exercise: Exercise, question: Question, ruling: Ruling, mismat
     return Explanation(claim=claim, call=call, blocks=blocks, where=where, help=question.help, note=note)
 
 
-def _on_larger(ruling: Ruling, mismatch: Mismatch, values: bool) -> tuple[str, ...]:
-    """What shows only on the case before it was made smaller, said of that case."""
+def _where(ruling: Ruling, mismatch: Mismatch, values: bool = True) -> tuple[str, ...]:
+    """Where it goes wrong, read off the case before it was made smaller: on a tiny one much is true by accident."""
+    shown = locate.places(mismatch, ruling.case.dims if ruling.case is not None else {}, values)
     case, larger = ruling.facts.get("larger", (None, None))
     if larger is None or larger is mismatch or larger.kind != mismatch.kind or larger.path != mismatch.path:
-        return ()
-    numbers = compare.numbers(larger.actual)
-    if numbers is None:
-        return ()
-    shape = f"a result of shape {tuple(numbers.shape)}"
-    found = locate.places(larger, case.dims, values)
-    return (f"on {shape}: {'; '.join(found)}",) if found else ()
+        return shown
+    before, after = compare.numbers(larger.actual), compare.numbers(mismatch.actual)
+    if before is None or after is None or before.shape == after.shape:
+        return shown
+    found = [fact for fact in locate.places(larger, case.dims, values) if "is one of" not in fact]
+    both = tuple(fact for fact in found if fact in shown)
+    apart = "; ".join(fact for fact in found if fact not in shown)
+    return (*both, f"on a result of shape {tuple(before.shape)}: {apart}") if apart else both
 
 
 def _wrong_values(ruling: Ruling, mismatch: Mismatch) -> tuple[str, tuple[Block, ...]]:

@@ -158,7 +158,8 @@ def _factor(a: np.ndarray, b: np.ndarray, allowed: float) -> Fact | None:
         return plain
     if not holds(factor):
         return None
-    says = f"your values are the expected ones times a constant, about {factor:.4g}"
+    digits = next((digits for digits in range(4, 13) if float(f"{factor:.{digits}g}") not in (1.0, -1.0)), 13)
+    says = f"your values are the expected ones times a constant, about {factor:.{digits}g}"
     return Fact("factor", says, {"factor": factor}, True)
 
 
@@ -363,15 +364,24 @@ def _per_row(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) -> 
         name = names[axis]
         data = {"axis": axis, "least": float(factors.min()), "most": float(factors.max())}
         if (np.abs(mine - factors[..., None] * theirs) <= wide).all() and (np.abs(factors) > 1e-9).all():
-            numbers = f"{factors.min():.3g} to {factors.max():.3g}"
-            says = f"along {name} every row is the expected one times a factor of its own ({numbers})"
+            says = f"along {name} every row is the expected one times a factor of its own ({_span(factors)})"
             yield Fact("row_factor", says, data, True)
             return
         gaps = (mine - theirs).mean(axis=-1)
         if (np.abs(mine - theirs - gaps[..., None]) <= allowed).all():
-            says = f"along {name} every row is the expected one plus a number of its own ({gaps.min():.3g} to {gaps.max():.3g})"
+            says = f"along {name} every row is the expected one plus a number of its own ({_span(gaps)})"
             yield Fact("row_offset", says, {**data, "least": float(gaps.min()), "most": float(gaps.max())}, True)
             return
+
+
+def _span(numbers: np.ndarray) -> str:
+    """From the least to the most, in digits enough to tell them apart."""
+    least, most = float(numbers.min()), float(numbers.max())
+    for digits in range(3, 13):
+        ends = f"{least:.{digits}g}", f"{most:.{digits}g}"
+        if ends[0] != ends[1]:
+            return " to ".join(ends)
+    return f"about {least:.3g}"
 
 
 def _unchanging(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) -> Iterator[Fact]:

@@ -40,6 +40,11 @@ LOADING = 10.0
 REFERENCE_MEMORY = 8192.0
 
 
+def limits_for(exercise: Exercise) -> Limits:
+    """What one call of a reference, patched or not, may cost: more than a submission's, and never without end."""
+    return Limits.of(max(PATIENCE * exercise.spec.limits.time, PATIENCE_FLOOR), REFERENCE_MEMORY)
+
+
 class IllConditioned(Exception):
     """A case whose answer depends so strongly on its inputs that no sharp tolerance exists."""
 
@@ -89,7 +94,7 @@ class ReferenceOracle:
         self.seconds = 0.0
         self._runner = runner
         self._source = source
-        self._limits = limits or Limits.of(max(PATIENCE * exercise.spec.limits.time, PATIENCE_FLOOR), REFERENCE_MEMORY)
+        self._limits = limits or limits_for(exercise)
         # Set when the reference gave no answer in its time: it is not asked again, call after call.
         self._hopeless: GraderFault | None = None
         self._worker: Worker | None = None

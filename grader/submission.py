@@ -70,11 +70,22 @@ class Submission:
 
 
 def read_submission(path: Path) -> Submission:
-    """Read a submission once; only a regular file (or a link to one) of at most 2 MB is read."""
-    shown = str(path)
+    """Read a submission once; only a regular file of at most 2 MB, or a link to one in the same folder or below, is read.
+
+    A link that leads elsewhere could hand in the reference, or have a private file of whoever grades quoted in a report.
+    """
+    # A file name is the submission's as well.
+    shown = inert(os.fsdecode(path))
+    if path.is_symlink():
+        # realpath() of a link to itself is that link, which is then not followed.
+        target = Path(os.path.realpath(path))
+        if not target.is_relative_to(os.path.realpath(path.parent)):
+            return Submission(shown, b"", None, "it is a link that leads out of its folder; name the file itself")
+        path = target
     try:
         # O_NONBLOCK: a FIFO must not make the grader wait for a writer.
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOFOLLOW"))
+        fd = os.open(path, flags)
     except OSError as error:
         return Submission(shown, b"", None, f"it cannot be opened: {error.strerror}")
     with os.fdopen(fd, "rb", buffering=0) as file:

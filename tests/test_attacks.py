@@ -38,9 +38,10 @@ def read(path: Path) -> Attack:
     found: dict[str, str] = {}
     for line in path.read_bytes().decode("utf-8", "replace").splitlines():
         match = re.match(r"# (attack|expect|cause|exercise|options): (.*)$", line)
-        if match is None:
+        if match is not None:
+            found[match[1]] = match[2]
+        elif not line.startswith("#"):
             break
-        found[match[1]] = match[2]
     verdicts = frozenset(word.strip() for word in found["expect"].split(","))
     return Attack(
         path, verdicts, found.get("cause"), found.get("exercise", "softmax"), tuple(shlex.split(found.get("options", "")))

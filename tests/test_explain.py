@@ -160,6 +160,19 @@ def test_where_it_shows_only_on_the_larger_case(softmax: Exercise) -> None:
     assert hidden.where == ()
 
 
+def test_what_is_true_of_a_tiny_case_alone_is_not_said(softmax: Exercise) -> None:
+    theirs = np.random.default_rng(0).normal(size=(4, 6))
+    larger = wrong(tensor(theirs + np.random.default_rng(1).normal(size=(4, 6))), tensor(theirs))
+    small = wrong(tensor([[-1.0, 2.0, -3.0]]), tensor([[1.0, -2.0, 3.0]]))
+    case = drawn(softmax, A=2, B=3, C=4)
+    ruling = Ruling("fail", None, case, "float64", Outcome("returned"), small)
+    assert explain(softmax, ask(softmax), ruling, "").where == ("every value has the wrong sign",)
+    shrunk = replace(ruling, facts={"larger": (case, larger)})
+    assert explain(softmax, ask(softmax), shrunk, "").where == ()
+    both = replace(ruling, facts={"larger": (case, wrong(tensor(-theirs), tensor(theirs)))})
+    assert explain(softmax, ask(softmax), both, "").where == ("every value has the wrong sign",)
+
+
 def test_a_dtype_that_alone_is_wrong(softmax: Exercise) -> None:
     edge = next(iter(softmax.spec.cases.edge))
     spec = softmax.spec.model_copy(update={"dtypes": ("float64", "float32")})
@@ -323,7 +336,10 @@ def check(
     id: str, cause: str | None = None, claim: str = "Values differ from the reference.", **more: Any
 ) -> CheckResult:
     explanation = Explanation(
-        claim=claim, blocks=(("you returned", more.pop("text", "[1.0]")),), grid=more.pop("grid", None)
+        claim=claim,
+        blocks=(("you returned", more.pop("text", "[1.0]")),),
+        grid=more.pop("grid", None),
+        where=more.pop("where", ()),
     )
     return CheckResult(id, id, more.pop("verdict", "fail"), 0, 1, cause=cause, explanation=explanation, **more)
 
@@ -337,6 +353,10 @@ def test_the_most_telling_failure_is_chosen() -> None:
     assert leading([check("first"), check("second")]).id == "first"  # type: ignore[union-attr]
     picture = check("reads", "not_read", grid=grid)
     assert leading([values, picture]) is picture, "a picture of what depends on what"
+    related = check(
+        "b", text="[1.0]" * 9, where=("on a result of shape (2,): along row everything stands one place earlier",)
+    )
+    assert leading([values, other, picture, related]) is related, "a plain relation says as much as a picture"
     changed = check("inputs", "inputs_changed", "Your function changed `x`.")
     assert leading([changed, values]) is values, "values before effects"
     assert leading([changed]) is changed

@@ -16,6 +16,7 @@ from grader.errors import AuthorError
 from grader.fixtures import Fixture
 from grader.model import CheckResult, Diagnosis, Question, Report, Ruling
 from grader.questions import questions
+from grader.spec import document as documents
 from grader.spec.load import read_misconceptions
 from grader.trial import Trial
 
@@ -84,7 +85,7 @@ def judge_fixtures(scope: Scope, bench: Bench, chosen: Sequence[Fixture], thorou
         known = Known(f"{fixture.path.parent.name}/{fixture.path.name}", fixture.path.parent.name, look)
         if said is None:
             return None, known
-        rerun = f"grade {scope.exercise.name} {fixture.path} --seed {bench.seed}"
+        rerun = f"grade {scope.exercise.name} {documents.shown(fixture.path)} --seed {bench.seed}"
         promised = "that it passes" if fixture.right else "that it fails " + ", ".join(fixture.fails)
         if fixture.misconception is not None:
             promised += f", diagnosed as {fixture.misconception}"

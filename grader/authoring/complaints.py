@@ -84,14 +84,16 @@ def complaint(
     next_step: str = "",
     paste: str = "",
 ) -> Complaint:
-    return Complaint(rule, Finding(*place, message, expected), level, next_step, paste)
+    path, line, column = place
+    return Complaint(rule, Finding(documents.shown(Path(path)), line, column, message, expected), level, next_step, paste)
 
 
 def of_author_error(rule: str, error: AuthorError, place: tuple[str, int, int] | None = None) -> list[Complaint]:
     """An error of loading or drawing as complaints; ``place`` stands in where the error knows only the file."""
     found = []
     for finding in error.findings:
-        if place is not None and not finding.line and finding.path == place[0]:
+        if place is not None and not finding.line and Path(finding.path).name == Path(place[0]).name:
             finding = replace(finding, line=place[1], column=place[2])
-        found.append(Complaint(rule, finding))
+        finding = replace(finding, path=documents.shown(Path(finding.path)))
+        found.append(Complaint(rule, finding, next_step=error.next_step))
     return found

@@ -28,6 +28,7 @@ from grader.fixtures import Fixture
 from grader.grade import Options, grade
 from grader.questions import questions
 from grader.sandbox.runner import Runner
+from grader.spec import document as documents
 from grader.spec.exercise import Exercise
 from grader.spec.library import Library
 from grader.spec.load import read_exercise
@@ -152,7 +153,7 @@ class _Course:
         if report.passed or report.score:
             said = "the stub passes" if report.passed else f"the stub earns {report.score:g} of {report.max_score:g} points"
             expected = "raise NotImplementedError(…), and checks that nothing passes by doing nothing"
-            next_step = f"grade {self._exercise.name} {stub} --seed {bench.seed}"
+            next_step = f"grade {self._exercise.name} {documents.shown(stub)} --seed {bench.seed}"
             self._complaints.append(complaint("stub", (str(stub), 1, 1), said, expected, next_step=next_step))
 
     def _known(

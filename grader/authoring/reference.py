@@ -15,6 +15,7 @@ from grader.errors import AuthorError, GraderFault
 from grader.grade import Options, grade
 from grader.model import Report
 from grader.oracle import IllConditioned
+from grader.spec import document as documents
 from grader.spec import expressions, schema
 from grader.submission import Student, read_submission
 from grader.trial import Trial
@@ -235,10 +236,12 @@ class _Run:
         return str(self._exercise.solution), 1, 1
 
     def _rerun(self, case: Case) -> str:
-        return f"grade {self._exercise.name} {self._exercise.solution} --case {case.token}"
+        assert self._exercise.solution is not None
+        return f"grade {self._exercise.name} {documents.shown(self._exercise.solution)} --case {case.token}"
 
     def _rerun_seed(self, report: Report) -> str:
-        return f"grade {self._exercise.name} {self._exercise.solution} --seed {report.seed}"
+        assert self._exercise.solution is not None
+        return f"grade {self._exercise.name} {documents.shown(self._exercise.solution)} --seed {report.seed}"
 
 
 def _first(message: str) -> str:

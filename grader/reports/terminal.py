@@ -78,9 +78,11 @@ def page(report: Report, width: int, verbose: bool = False) -> list[Line]:
     if shown is not None and shown.explanation is not None:
         end = [Text(), *_check_line(shown, width), *_full(report, shown, shown.explanation, width)]
     end += _end(report, width, verbose)
-    listed = _listed(rest, width, fold_passed=False)
-    if len(lines) + len(listed) + len(end) > MAX_LINES:
-        listed = _listed(rest, width, fold_passed=True)
+    listed = _listed(rest, width)
+    for title_lines in (MAX_TITLE_LINES, 2, 1):
+        if len(lines) + len(listed) + len(end) <= MAX_LINES:
+            break
+        listed = _listed(rest, width, True, title_lines)
     return _closed([*lines, *listed, *end])
 
 
@@ -117,13 +119,15 @@ def _head(report: Report, width: int) -> list[Line]:
 # --- one line per check, or per several that are alike ----------------------------------------------------------------
 
 
-def _listed(checks: Sequence[CheckResult], width: int, fold_passed: bool) -> list[Line]:
+def _listed(
+    checks: Sequence[CheckResult], width: int, fold_passed: bool = False, title_lines: int = MAX_TITLE_LINES
+) -> list[Line]:
     lines: list[Line] = []
     for group in _groups(checks, fold_passed):
         if len(group) == 1:
             lines += _short(group[0], width)
         else:
-            lines += _folded(group, width)
+            lines += _folded(group, width, title_lines)
     return lines
 
 
@@ -150,7 +154,7 @@ def _short(check: CheckResult, width: int) -> list[Line]:
     return lines
 
 
-def _folded(group: Group, width: int) -> list[Line]:
+def _folded(group: Group, width: int, title_lines: int) -> list[Line]:
     first = group[0]
     mark, colour = MARKS[first.verdict]
     what = {"pass": "pass", "skipped": "were not run"}.get(first.verdict, "fail in the same way")
@@ -167,10 +171,10 @@ def _folded(group: Group, width: int) -> list[Line]:
             claim = f"for example: {claim}"
         lines += _wrapped(claim, width, DETAIL, "" if failed else "dim")
     titles = [check.title + (" (advisory)" if check.advisory and counted else "") for check in group]
-    return lines + [Text(line, style="dim") for line in _titles(titles, width)]
+    return lines + [Text(line, style="dim") for line in _titles(titles, width, title_lines)]
 
 
-def _titles(titles: Sequence[str], width: int) -> Iterator[str]:
+def _titles(titles: Sequence[str], width: int, most: int) -> Iterator[str]:
     """Titles one after the other, broken between them; after a few lines only how many are left."""
     lines = [" " * DETAIL]
     for at, title in enumerate(titles):
@@ -178,10 +182,10 @@ def _titles(titles: Sequence[str], width: int) -> Iterator[str]:
         piece = title if last else f"{title} ·"
         joined = f"{lines[-1]}{'' if lines[-1].isspace() else ' '}{piece}"
         left = f" … {len(titles) - at} more (-v shows all)"
-        full = len(lines) == MAX_TITLE_LINES
+        full = len(lines) == most
         if len(joined) + (0 if last or not full else len(left)) <= width or (lines[-1].isspace() and not full):
             lines[-1] = joined
-        elif full or (len(lines) + 1 == MAX_TITLE_LINES and not last and DETAIL + len(piece) + len(left) > width):
+        elif full or (len(lines) + 1 == most and not last and DETAIL + len(piece) + len(left) > width):
             lines = [*lines[:-1], lines[-1] + left] if full else [*lines, " " * DETAIL + left.strip()]
             break
         else:

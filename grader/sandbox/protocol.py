@@ -242,7 +242,7 @@ def _decode_array(node: dict[str, Any], buffers: list[memoryview | None]) -> Arr
     raw.reshape(-1)[:] = np.frombuffer(buffer, dtype=storage)
     if dtype == "bool":
         # Any byte but 0 is true; a byte such as 2 must not compare as a third truth value.
-        raw = raw.view(np.uint8) != 0
+        raw = np.asarray(raw.view(np.uint8) != 0)
     device = node.get("v", "cpu")
     layout = node.get("l", "contiguous")
     return Array(str(family), dtype, raw, str(device)[:40], node.get("g") is True, str(layout)[:20])
