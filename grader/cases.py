@@ -105,7 +105,7 @@ def draw(exercise: Exercise, name: str, index: int, seed: int, dims: Mapping[str
         if dims is not None:
             sizes = _recompute(spec, edge, {**sizes, **dims})
         return _draw_inputs(exercise, name, index, seed, sizes, edge, shrunk=dims is not None)
-    except ExpressionError as error:
+    except ValueError as error:
         raise _author_error(exercise, name, str(error)) from None
 
 

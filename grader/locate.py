@@ -30,6 +30,7 @@ MAX_ROWS = 48
 MAX_ELEMENTS = 200_000
 MAX_NAMED = 3
 HEADS = ("heads", "num_heads", "n_heads", "H")
+WIDTHS = ("width", "d_h", "d_head", "head_dim")
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,10 @@ def facts(mismatch: Mismatch, dims: Mapping[str, int] | None = None) -> tuple[Fa
 
 def _names(axes: tuple[str, ...], ndim: int) -> list[str]:
     return list(axes) if len(axes) == ndim else [f"axis {axis}" for axis in range(ndim)]
+
+
+def _every(name: str) -> str:
+    return f"every place of {name}" if name.startswith("axis ") else f"every {name}"
 
 
 def _near(first: np.ndarray, second: np.ndarray, allowed: float) -> bool:
@@ -186,8 +191,10 @@ def _relation_to(a: np.ndarray, b: np.ndarray, allowed: float, yours: str, ones:
         with np.errstate(all="ignore"):
             values, steep = function(b), np.abs(slope(b))
         # An error in b grows by the slope.
-        known = np.isfinite(values).all() and np.isfinite(steep).all()
-        if known and (np.abs(a - values) <= allowed * np.maximum(1.0, steep)).all():
+        wide = allowed * np.maximum(1.0, steep)
+        if not (np.isfinite(values).all() and np.isfinite(wide).all()) or (wide > 1e-5 * np.abs(values).max()).any():
+            continue
+        if (np.abs(a - values) <= wide).all():
             return Fact("function", f"{yours} {name} {ones}", {"name": name}, True)
     return None
 
@@ -262,7 +269,7 @@ def _in_other_places(
     if found:
         yield found[0]
         return
-    heads = _head_count(a.shape[-1], dims)
+    heads = _head_count(a.shape[-1], names, dims)
     if heads:
         split = (*a.shape[:-1], heads, a.shape[-1] // heads)
         theirs = b.reshape(split)
@@ -375,13 +382,10 @@ def _per_row(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) -> 
 
 
 def _span(numbers: np.ndarray) -> str:
-    """From the least to the most, in digits enough to tell them apart."""
+    """From the least to the most, where four digits tell them apart."""
     least, most = float(numbers.min()), float(numbers.max())
-    for digits in range(3, 13):
-        ends = f"{least:.{digits}g}", f"{most:.{digits}g}"
-        if ends[0] != ends[1]:
-            return " to ".join(ends)
-    return f"about {least:.3g}"
+    ends = f"{least:.4g}", f"{most:.4g}"
+    return " to ".join(ends) if ends[0] != ends[1] else f"about {ends[0]}"
 
 
 def _unchanging(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) -> Iterator[Fact]:
@@ -390,7 +394,7 @@ def _unchanging(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) 
             continue
         same = float((a.max(axis=axis) - a.min(axis=axis)).max()) <= allowed
         if same and float((b.max(axis=axis) - b.min(axis=axis)).max()) > CLEAR * allowed:
-            yield Fact("unchanging", f"your values are the same at every {names[axis]}", {"axis": axis})
+            yield Fact("unchanging", f"your values are the same at {_every(names[axis])}", {"axis": axis})
 
 
 # --- the wrong elements -----------------------------------------------------------------------------------------------
@@ -420,14 +424,14 @@ def _of_places(wrong: np.ndarray, names: list[str], dims: Mapping[str, int], wor
         if rows.all():
             continue
         bad = tuple(int(i) for i in np.flatnonzero(rows))
-        block = _blocks(rows, names[axis], dims, word) if axis == wrong.ndim - 1 else None
+        block = _blocks(rows, names, dims, word) if axis == wrong.ndim - 1 else None
         if block is not None:
             others.append(Fact("block", block, {"axis": axis, "bad": bad}))
             continue
         good = np.flatnonzero(~rows)
         if good.size == 1 and rows.size >= 3:
             which = "the first" if good[0] == 0 else "the last" if good[0] == rows.size - 1 else str(good[0])
-            others.append(Fact("place", f"{word} at every {names[axis]} but {which}", {"rows": {axis: bad}}))
+            others.append(Fact("place", f"{word} at {_every(names[axis])} but {which}", {"rows": {axis: bad}}))
             continue
         condition_ = _condition(rows, names[axis])
         if condition_ is not None:
@@ -460,9 +464,9 @@ def _relation(wrong: np.ndarray, first: int, second: int) -> str | None:
     return None
 
 
-def _blocks(rows: np.ndarray, name: str, dims: Mapping[str, int], word: str) -> str | None:
+def _blocks(rows: np.ndarray, names: list[str], dims: Mapping[str, int], word: str) -> str | None:
     """Whole heads right or wrong, where an axis of features is made of as many blocks as there are heads."""
-    heads = _head_count(rows.size, dims)
+    name, heads = names[-1], _head_count(rows.size, names, dims)
     if not heads:
         return None
     width = rows.size // heads
@@ -482,10 +486,13 @@ def _blocks(rows: np.ndarray, name: str, dims: Mapping[str, int], word: str) -> 
     return f"{word} only in the features of heads {', '.join(map(str, bad))}"
 
 
-def _head_count(features: int, dims: Mapping[str, int]) -> int:
-    """How many heads an axis of so many features is made of, where that is known; else 0."""
+def _head_count(features: int, names: list[str], dims: Mapping[str, int]) -> int:
+    """How many heads a last axis of so many features is made of; 0 where that is not known, or heads have an axis of their own."""
+    if any("head" in name for name in names):
+        return 0
     heads = next((dims[key] for key in HEADS if key in dims), 0)
-    return heads if heads >= 2 and features % heads == 0 and features // heads >= 2 else 0
+    widths = [dims[key] for key in WIDTHS if key in dims]
+    return heads if heads >= 2 and any(width >= 2 and heads * width == features for width in widths) else 0
 
 
 def _condition(rows: np.ndarray, name: str) -> str | None:

@@ -241,6 +241,7 @@ class Student:
         self.seconds += seconds
         self._kept += reply.cost
         if self._kept > MAX_KEPT:
+            self.stopped = "the results of earlier calls were too large to be kept"
             return Outcome("too_large", detail=f"results of more than {MAX_KEPT >> 20} MB in all", seconds=seconds)
         if header.get("status") == "raised":
             return Outcome(

@@ -573,3 +573,64 @@ def test_no_compiler_is_imported() -> None:
     )
     root = Path(device.__file__).parents[2]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, timeout=120)
+
+
+# --- whose doing a call is that could not be followed -------------------------------------------------------------------
+
+
+def raises_by_name(x: torch.Tensor) -> torch.Tensor:
+    if x.is_cuda:
+        raise RuntimeError("no")
+    return x
+
+
+def asserts_the_exact_type(x: torch.Tensor) -> torch.Tensor:
+    assert type(x) is torch.Tensor
+    return x
+
+
+def looks_up_the_device(x: torch.Tensor) -> torch.Tensor:
+    return {"cpu": x}[x.device.type]
+
+
+def recurses_there(x: torch.Tensor) -> torch.Tensor:
+    return recurses_there(x) if x.is_cuda else x
+
+
+def mixes_after_an_exception(x: torch.Tensor) -> torch.Tensor:
+    try:
+        x.sum(99)
+    except IndexError:
+        pass
+    return x + torch.ones(8, dtype=x.dtype)
+
+
+def returns_cpu_after_an_exception(x: torch.Tensor) -> torch.Tensor:
+    try:
+        x.sum(99)
+    except IndexError:
+        pass
+    return torch.ones(8)
+
+
+def says_it_in_other_words(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return torch.ops.higher_order.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))
+    except Exception as error:
+        raise ValueError("not this shape") from error
+
+
+@pytest.mark.parametrize(
+    "function",
+    [raises_by_name, asserts_the_exact_type, looks_up_the_device, recurses_there, mixes_after_an_exception, returns_cpu_after_an_exception],
+)
+def test_what_a_submission_brings_about_itself_is_its_own(function: Callable[..., Any]) -> None:
+    found = device.call_on_device(function, (torch.ones(2, 8, dtype=torch.float64),))
+    assert found.status == "skipped" and found.own, found
+
+
+@pytest.mark.parametrize("name", sorted(corpus.MAY_SKIP))
+def test_what_the_imitation_lacks_is_nobodys_own(name: str) -> None:
+    found = call(name)
+    assert not found.own, found
+    assert not device.call_on_device(says_it_in_other_words, (torch.ones(2, 8),)).own

@@ -113,7 +113,7 @@ GOOD = "return x - x.mean(1)[:, None] + x.dtype.type(shift)"
 PATCHES = """
 schema: 1
 misconceptions:
-  - id: FIRST
+  - id: first
     says: first.
     patch: [{find: "- mean", replace: "+ mean"}]
 """
@@ -215,19 +215,19 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
     "patch_lost": (
         Parts(misconceptions=edited(PATCHES, ("- mean", "- average"))),
         "misconception",
-        "the patch of `FIRST` no longer matches: `- average`",
+        "the patch of `first` no longer matches: `- average`",
         "misconceptions.yaml",
     ),
     "patch_twice": (
         Parts(misconceptions=edited(PATCHES, ('find: "- mean", replace: "+ mean"', 'find: "mean", replace: "median"'))),
         "misconception",
-        "the patch of `FIRST` matches 3 times",
+        "the patch of `first` matches 4 times",
         "misconceptions.yaml",
     ),
     "not_rejected": (
         Parts(misconceptions=edited(PATCHES, ('find: "- mean", replace: "+ mean"', 'find: "axis=1", replace: "axis=-1"'))),
         "misconception",
-        "`FIRST` passes every check",
+        "`first` passes every check",
         "misconceptions.yaml",
     ),
     "two_alike": (
@@ -289,7 +289,7 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
     "surviving_mutant": (
         Parts(yaml=NORM_YAML, solution=NORM_SOLUTION, statement="# Rows\n\n`x`: an array (A, B).", stub=edited(STUB, ("x, shift", "x"))),
         "mutant",
-        "this mutant passes: `1e-09`",
+        "this mutant passes: `1e-9` -> `0.0`",
         "solution.py",
     ),
 }
@@ -364,7 +364,7 @@ def test_mutants_that_loop_are_ended_and_counted(linted: Library) -> None:
 
 
 def test_a_witness_pasted_into_the_file_kills_the_mutant(linted: Library, tmp_path: Path, command: Command) -> None:
-    finding = next(each for each in linted.findings("surviving_mutant") if "1e-09" in each["message"])
+    finding = next(each for each in linted.findings("surviving_mutant") if "-> `0.0`" in each["message"])
     assert "scale: 0.001" in finding["paste"] or "scale: 0.03" in finding["paste"]
     parts = BAD["surviving_mutant"][0]
     pasted = edited(parts.yaml, ("    one_row:\n", finding["paste"] + "    one_row:\n"))

@@ -6,19 +6,25 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
+import json
 import os
+import random
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 from conftest import ROOT, Command
 
+from grader import cases
 from grader.cli import grade as grade_command
 from grader.errors import AuthorError, UsageError
+from grader.spec import document as documents
 from grader.spec import load, meaning_checks, remarks
 from grader.spec.library import Library
 
@@ -375,6 +381,57 @@ def test_a_draw_must_exist_under_the_constraints(tmp_path: Path) -> None:
     assert findings(tmp_path, impossible) == ["6:1 no draw satisfies the constraints with all sizes different"]
     # Only one of the draws between the ends will do.
     assert findings(tmp_path, swap("  D: 5..8\n", "  D: 5..8\nconstraints: [D == 2 * N, N == 3]\n")) == []
+
+
+# Values that an author might write anywhere.
+ODD = [
+    None, True, 0, -1, 2.5, 1e400, 10**30, "", "x", "N", "no", "2..3", "3..2", "a b", "x +", "x = 1", "float", "ids", "random",
+    "mean(x)", "x[0]", "1/0", "normal(3)", [], [1], ["x"], [[1, 2], [3]], {}, {"shape": []}, {"kind": "ids"}, {"value": 1},
+]  # fmt: skip
+
+
+def mutated(data: Any, rng: random.Random) -> Any:
+    """A copy of ``data`` with one entry removed, renamed or replaced."""
+    body = copy.deepcopy(data)
+    places: list[tuple[Any, Any]] = []
+
+    def walk(value: Any) -> None:
+        for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+            places.append((value, key))
+            walk(value[key])
+
+    walk(body)
+    holder, key = rng.choice(places)
+    choice = rng.random()
+    if choice < 0.2:
+        del holder[key]
+    elif choice < 0.35 and isinstance(holder, dict):
+        holder[rng.choice(["x", "N", "sum", "a-b", "kind", "shape", f"{key}s", str(key)[:-1]])] = holder.pop(key)
+    else:
+        holder[key] = copy.deepcopy(rng.choice(ODD))
+    return body
+
+
+def test_no_slip_is_too_odd_for_a_complaint(library: Library, tmp_path: Path) -> None:
+    """Whatever one entry becomes, the file loads and its cases can be drawn, or it is refused with places in the file."""
+    rng = random.Random(2026)
+    data = [documents.read(folder / "exercise.yaml").data for folder in load.folders(library).values()]
+    folder = tmp_path / "track" / "slip"
+    folder.mkdir(parents=True)
+    refused = 0
+    for _ in range(250):
+        text = json.dumps(mutated(rng.choice(data), rng), indent=1).replace("Infinity", ".inf").replace("NaN", ".nan")
+        (folder / "exercise.yaml").write_text(text)
+        try:
+            exercise = load.read_exercise(folder, None)
+        except AuthorError as error:
+            refused += 1
+            assert all(finding.message and 1 <= finding.line <= text.count("\n") + 1 for finding in error.findings)
+            continue
+        for name in ("random", *exercise.spec.cases.edge):
+            with contextlib.suppress(AuthorError):
+                cases.draw(exercise, name, 0, 1)
+    assert refused > 100
 
 
 # --- other files ------------------------------------------------------------------------------------------------------

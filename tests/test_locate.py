@@ -87,6 +87,32 @@ def test_above_a_diagonal() -> None:
     assert said(mine, theirs, ("head", "query", "key"))[0] == "wrong only where key > query"
 
 
+def test_heads_are_blocks_only_where_the_features_are_made_of_them() -> None:
+    """In (example, head, position, feature) the features are those of one head, however many heads there are."""
+    theirs = values(3, 2, 5, 4)
+    mine = theirs.copy()
+    mine[..., 2:] += 1 + np.abs(values(3, 2, 5, 2, seed=1))
+    dims = {"H": 2, "d_h": 4}
+    named = locate.places(differ(mine, theirs, ("example", "head", "position", "feature")), dims)
+    assert named == ("wrong only where feature >= 2, the last half,",)
+    flat = locate.places(differ(mine[:, 0], theirs[:, 0], ("example", "position", "feature")), dims)
+    assert flat == named
+    joined = locate.places(differ(mine[:, 0], theirs[:, 0], ("example", "position", "feature")), {"H": 2, "d_h": 2})
+    assert joined == ("wrong only in head 1, 2 <= feature <= 3",)
+
+
+def test_axes_without_names() -> None:
+    mine = values(2, 5, 12)
+    mine[:, 1:] += 1 + np.abs(values(2, 4, 12, seed=1))
+    assert said(mine, values(2, 5, 12), ()) == ("wrong at every place of axis 1 but the first",)
+
+
+def test_a_function_is_not_seen_where_its_slope_forgives_everything() -> None:
+    theirs = np.full(6, 1e-3)
+    assert not any("1 divided by" in fact for fact in said(theirs + 2e-3, theirs, ("a",), allowed=1e-9))
+    assert locate.facts(differ(np.array([1e-5, 3e-5]), np.array([-1e-5, 4e-5]), ("a",), allowed=1e-12)) == ()
+
+
 def test_one_wrong_element_is_left_to_the_evidence() -> None:
     theirs = values(2, 5, 12)
     mine = theirs.copy()
@@ -346,7 +372,7 @@ def check_fact(fact: Fact, mismatch: Mismatch, dims: dict[str, int]) -> None:
                 picked = matching(match[1], names, a.shape)
                 assert not wrong[~picked].any() and wrong[picked].any()
             else:
-                match = re.fullmatch(r"wrong at every (.+) but (the first|the last|\d+)", says)
+                match = re.fullmatch(r"wrong at every (?:place of )?(.+) but (the first|the last|\d+)", says)
                 assert match is not None, says
                 axis = names.index(match[1])
                 rows = wrong.any(axis=tuple(k for k in range(a.ndim) if k != axis))
@@ -467,6 +493,7 @@ def test_no_fact_is_ever_false(
     )
     assume(found is not None)
     assert found is not None
+    dims = {"heads": heads, "width": theirs.shape[-1] // heads}
     with np.errstate(all="ignore"):
-        for fact in locate.facts(found, {"heads": heads}):
-            check_fact(fact, found, {"heads": heads})
+        for fact in locate.facts(found, dims):
+            check_fact(fact, found, dims)

@@ -47,7 +47,8 @@ def read_fixtures(scope: Scope) -> tuple[list[Fixture], list[Complaint]]:
             fixture = fixtures.read(path)
         except ValueError as error:
             said = str(error).removeprefix(f"{path}: ")
-            complaints.append(complaint("fixture", (str(path), 1, 1), said))
+            expected = "`# right: the style`, or `# wrong: the mistake` and `# fails: CHECK, …`, at the top"
+            complaints.append(complaint("fixture", (str(path), 1, 1), said, expected))
             continue
         missing = [name for name in fixture.fails if name not in known]
         if missing:

@@ -180,13 +180,15 @@ def examine(
         rulings = [(question, ruling if at == 0 else blocked) for at, question in enumerate(bench.questions)]
         look = Look(((bench.questions[0].id, _cause(refused)),), why=words(refused))
         return look, rulings
-    tally = _Tally()
-    judged = bench.judged()
     if every_call:
         for case, dtype in bench.plan.select(None):
-            outcome = trial.outcome(case, dtype)
-            tally.add(trial, case, dtype, outcome, counts=(case.key, dtype) in judged)
+            trial.outcome(case, dtype)
     rulings = [(question, registry.CHECKS[question.check.kind](trial, question)) for question in chosen]
+    tally = _Tally()
+    judged = bench.judged()
+    for case, dtype in trial.seen:
+        if (case.key, dtype) in judged:
+            tally.add(trial, case, dtype, trial.outcome(case, dtype), counts=True)
     failed = {q.id: r.cause for q, r in rulings if not q.advisory and not _fine(r)}
     advisory = {q.id: r.cause for q, r in rulings if q.advisory and r.verdict in FAILED}
     skipped = {q.id: r.cause for q, r in rulings if r.verdict == "skipped"}

@@ -61,7 +61,7 @@ def try_mutants(scope: Scope, bench: Bench, wide: WideSearch, slowest: float) ->
 
 def _narrow(mutant: Mutant) -> bool:
     """Whether it only does some of its arithmetic in float32, which an exercise accepts unless its statement says otherwise."""
-    return mutant.operator == "cast" and ":to-float32" in mutant.id
+    return mutant.operator == "cast" and "float32" in mutant.id.rpartition(":")[2]
 
 
 def _told(look: Look) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from grader import compare
 from grader.authoring.bench import NOWHERE, Bench, Reach, reach, words
-from grader.authoring.complaints import ADVICE, STRICT, Complaint, complaint, of_author_error
+from grader.authoring.complaints import ADVICE, ERROR, STRICT, Complaint, complaint, of_author_error
 from grader.authoring.scope import Scope
 from grader.cases import Case
 from grader.diagnose import Diagnostician
@@ -15,6 +15,7 @@ from grader.errors import AuthorError, GraderFault
 from grader.grade import Options, grade
 from grader.model import Report
 from grader.oracle import IllConditioned
+from grader.sandbox.runner import Limits
 from grader.spec import document as documents
 from grader.spec import expressions, schema
 from grader.submission import Student, read_submission
@@ -23,6 +24,8 @@ from grader.trial import Trial
 LEAST_FACTOR = 20.0
 # Nobody waits longer for a call, and nobody meant to: such limits are copied from elsewhere.
 LONG_SECONDS, LONG_FACTOR = 60.0, 1000.0
+# What the reference may take here, whatever the limits say, before it counts as one that loops.
+PATIENCE, PATIENCE_FLOOR = 4.0, 10.0
 MUCH_MEMORY = 16384.0
 # Above this share of draws a case is ill-conditioned by design, not by bad luck.
 UNLUCKY = 0.25
@@ -51,15 +54,14 @@ def survey(scope: Scope) -> ReferenceSurvey:
     for seed in seeds:
         bench = Bench(scope.exercise, scope.runner, seed)
         try:
-            run = _Run(scope, bench, conditioned)
+            run = _Run(scope, bench, conditioned, first=seed == seeds[0])
             wrong = run.complaints()
             if wrong:
                 return ReferenceSurvey((*found, *wrong), False)
+            found += run.notes
             undecided.update(run.undecided)
             closest = max(closest, run.closest, key=lambda r: r.ratio)
-            if seed == seeds[0]:
-                slowest = run.slowest
-                found += _limits(scope, run.slowest, run.slowest_at)
+            slowest = run.slowest if seed == seeds[0] else slowest
         finally:
             bench.close()
         tick()
@@ -90,12 +92,13 @@ class _Conditioning:
         if known is None or share > known[0]:
             self._blunt[case.name, dtype] = (share, case)
 
-    def complaints(self, scope: Scope) -> list[Complaint]:
+    def complaints(self, scope: Scope, hopeless: bool = False) -> list[Complaint]:
+        """``hopeless``: some case is ill-conditioned however it is drawn, so that nothing can be graded."""
         found = []
         for name, draws in self._ill.items():
             case, why = draws[0]
             said = f"{why}; on {len(draws)} of {self._drawn[name]} draws (first: --case {case.token})"
-            level = "error" if len(draws) > UNLUCKY * self._drawn[name] else ADVICE
+            level = ERROR if hopeless or len(draws) > UNLUCKY * self._drawn[name] else ADVICE
             expected = "a scale at which the result does not hinge on the last bits of the inputs"
             found.append(complaint("ill_conditioned", scope.places.case(name), said, expected, level))
         for (name, dtype), (share, case) in self._blunt.items():
@@ -108,8 +111,9 @@ class _Conditioning:
 class _Run:
     """The reference on one seed."""
 
-    def __init__(self, scope: Scope, bench: Bench, conditioning: _Conditioning) -> None:
+    def __init__(self, scope: Scope, bench: Bench, conditioning: _Conditioning, first: bool) -> None:
         self._scope = scope
+        self._first = first
         self._bench = bench
         self._conditioning = conditioning
         self._exercise = scope.exercise
@@ -117,19 +121,22 @@ class _Run:
         self.slowest = 0.0
         self.slowest_at = ""
         self.undecided: tuple[str, ...] = ()
+        self.notes: tuple[Complaint, ...] = ()
 
     def complaints(self) -> list[Complaint]:
         """What is wrong on this seed; empty when the reference is sound."""
         assert self._exercise.solution is not None
         submission = read_submission(self._exercise.solution)
-        student = Student(self._scope.runner, self._exercise, submission, None, self._scope.limits)
+        # Limits are looked at apart: a narrow one must be told as such, and not as a reference that fails.
+        limits = Limits.of(max(PATIENCE * self._exercise.spec.limits.time, PATIENCE_FLOOR), self._exercise.spec.limits.memory)
+        student = Student(self._scope.runner, self._exercise, submission, None, limits)
         try:
             refused = student.load()
             if refused is not None:
                 line = refused.extra.get("line", 1)
                 place = (str(self._exercise.solution), int(line), int(refused.extra.get("column", 1)))
                 return [complaint("reference", place, f"it cannot be loaded: {words(refused)}", "a file that runs")]
-            return self._calls(student) or self._graded()
+            return self._calls(student) or self._limits() or self._settled() or self._graded()
         except AuthorError as error:
             return of_author_error("cases", error, (str(self._scope.places.yaml), 1, 1))
         finally:
@@ -210,6 +217,22 @@ class _Run:
                     said = f"{name} has the shape {values.shape} in case `{case.name}`, declared is {declared}"
                     return complaint("output", place, said, "the shape that the reference returns")
         return None
+
+    def _limits(self) -> list[Complaint]:
+        """A limit too narrow for the reference itself, which would fail for it; others are kept as notes."""
+        found = _limits(self._scope, self.slowest, self.slowest_at) if self._first else []
+        if self._exercise.spec.limits.time < LEAST_FACTOR * self.slowest:
+            return found
+        self.notes = tuple(found)
+        return []
+
+    def _settled(self) -> list[Complaint]:
+        """Whether every case can be drawn such that a sharp tolerance exists."""
+        try:
+            assert self._bench.plan
+        except AuthorError as error:
+            return self._conditioning.complaints(self._scope, hopeless=True) or of_author_error("cases", error)
+        return []
 
     def _graded(self) -> list[Complaint]:
         """The reference as a submission, through the whole pipeline."""

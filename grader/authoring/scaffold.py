@@ -25,6 +25,7 @@ from grader.spec.library import Library, find_library
 
 DEFAULT_TRACK = "drafts"
 CLOSE = 0.8
+WIDTH = 100
 _TRACK = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*\Z")
 
 
@@ -180,10 +181,15 @@ def stub(exercise: Exercise) -> str:
     array = {"torch": "torch.Tensor", "numpy": "np.ndarray"}.get(spec.framework, "list[float]")
     types = {name: entry.type or _type(entry, array) for name, entry in spec.inputs.items()}
     returned = _returned(spec.output, array)
-    signature = ", ".join(
+    parameters = [
         f"{name}: {types[name]}" + (f" = {entry.default!r}" if entry.optional else "")
         for name, entry in spec.inputs.items()
-    )
+    ]
+    head = f"def {exercise.function}({', '.join(parameters)})" + (f" -> {returned}:" if returned else ":")
+    if len(head) > WIDTH:
+        head = "\n".join(
+            (head.partition("(")[0] + "(", *(f"    {each}," for each in parameters), ")" + head.rpartition(")")[2])
+        )
     words = " ".join([*types.values(), returned])
     lines = []
     if "Callable" in words:
@@ -193,9 +199,9 @@ def stub(exercise: Exercise) -> str:
     if "torch." in words:
         lines.append("import torch")
     lines += ["", ""] if lines and lines[-1] else [""] if lines else []
-    lines.append(f"def {exercise.function}({signature})" + (f" -> {returned}:" if returned else ":"))
+    lines.append(head)
     lines.append(f'    """{spec.summary.strip()}')
-    described = [_described(name, entry) for name, entry in spec.inputs.items()]
+    described = [text for text in (_described(name, entry) for name, entry in spec.inputs.items()) if ":" in text]
     lines += ["", *(f"    {line}" for line in described), '    """'] if described else ['    """']
     lines.append(f'    raise NotImplementedError("write {exercise.function}, then run: grade {exercise.name}")')
     return "\n".join(lines) + "\n"
@@ -234,8 +240,8 @@ def _returned(output: schema.Output, array: str) -> str:
 
 
 def _described(name: str, entry: Any) -> str:
+    """What is known of an input beyond its type, in one line; its bare name where that is nothing."""
     shape = getattr(entry, "shape", None)
-    sizes = ""
-    if shape is not None:
-        sizes = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-    return f"{name}: " + ", ".join(filter(None, (sizes, entry.about or ""))) if sizes or entry.about else f"{name}"
+    sizes = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})" if shape is not None else ""
+    words = ", ".join(filter(None, (sizes, entry.about or "")))
+    return f"{name}: {words}" if words else name

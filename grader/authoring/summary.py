@@ -21,8 +21,10 @@ def lines(linted: Linted, strict: bool) -> Iterator[tuple[str, str]]:
     errors = linted.errors(strict)
     verdict = f"{len(errors)} finding{'' if len(errors) == 1 else 's'}" if errors else "sound"
     yield ("bad" if errors else "title"), f"{linted.exercise}: {verdict}   {_counts(linted)}"
+    pasted: set[str] = set()
     for each in errors:
-        yield from _complaint(each)
+        yield from _complaint(each, each.paste in pasted)
+        pasted.add(each.paste)
     if linted.margins is not None:
         yield "faint", f"  margins: {_margins(linted)}"
     equivalent = [fate.mutant for fate in linted.fates if fate.fate == EQUIVALENT]
@@ -45,10 +47,12 @@ def lines(linted: Linted, strict: bool) -> Iterator[tuple[str, str]]:
             yield "faint", f"    {each.finding.message}{expected}"
 
 
-def _complaint(each: Complaint) -> Iterator[tuple[str, str]]:
+def _complaint(each: Complaint, again: bool) -> Iterator[tuple[str, str]]:
     for line in f"  {each.finding}".splitlines():
         yield "text", line
-    if each.paste:
+    if each.paste and again:
+        yield "text", "    the same case as above"
+    elif each.paste:
         yield "text", "    paste under `cases: edge:` of exercise.yaml, and name it:"
         yield from (("text", f"    {line}") for line in each.paste.splitlines())
     if each.next_step:

@@ -105,7 +105,7 @@ def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: boo
             raise _author(trial, question, f"the reference's result changes shape with the inputs in case `{case.name}`")
         moved = _part(trial, outcome.value, check.part)
         if moved is None or moved.shape != mine.shape:
-            if not leaks or not any(concerns(row, at) for row in range(rows)):
+            if not leaks:
                 # It moved, and yet nobody can say which positions did.
                 return Ruling("skipped", "values", facts={"why": "its results change shape with the values of the inputs"})
             # A result whose very shape depends on an input is moved by it everywhere.
@@ -187,7 +187,7 @@ def _replace_position(case: Case, inputs: dict[str, int], at: int) -> Case:
         index[axis] = at
         draws = Draws(case.seed, case.label, "replace", name, at)
         values[tuple(index)] = _other(drawn, values[tuple(index)], draws)
-        changed[name] = values
+        changed[name] = cases.rounded(replace(drawn, values=values), case.grid).values
     return case.with_values(changed, f"replaced {','.join(f'{name}/{axis}' for name, axis in inputs.items())} at {at}")
 
 

@@ -17,6 +17,7 @@ A call fails only on a proven mix or on a result that is somewhere else. Whateve
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import inspect
 import io
@@ -987,7 +988,7 @@ def call_on_device(
     except Exception as error:
         operation = functions.failed[1] if functions.failed is not None and functions.failed[0] is error else ""
         detail = f"{type(error).__name__}: {_first_line(error)}"
-        own = not operation and _raised_in(error, file)
+        own = _is_own(error, functions, file)
         return DeviceResult("skipped", detail, operation, _innermost(error, file), own=own)
     return _judge_result(result, functions, function, scalar, called_before)
 
@@ -1142,12 +1143,24 @@ def _innermost(error: BaseException, file: str | None) -> Place | None:
     return place
 
 
-def _raised_in(error: BaseException, file: str | None) -> bool:
-    """Whether an exception was raised by a line of the submission itself, and not by something that the line called."""
-    last = None
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        last = frame.f_code.co_filename
-    return file is not None and last == file
+def _is_own(error: BaseException, functions: _FunctionMode, file: str | None) -> bool:
+    """Whether the submission itself raised this, rather than torch or the imitation for want of a device."""
+    if isinstance(error, RecursionError):
+        # Wherever the last frame happened to be.
+        return True
+    cause: BaseException | None = error
+    while cause is not None:
+        if functions.failed is not None and functions.failed[0] is cause:
+            return False
+        cause = cause.__cause__ or cause.__context__
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or file is None or last.tb_frame.f_code.co_filename != file:
+        return False
+    stated = last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    # A call into torch's C++ code leaves no frame of its own: a generator or a stream of a device that is not there.
+    return stated or type(error) not in (RuntimeError, NotImplementedError)
 
 
 def _first_line(error: BaseException) -> str:
