@@ -25,6 +25,11 @@ LOAD_FACTOR = 4.0
 # Results are kept until the report is written; a submission may not fill the grader's own memory with them.
 MAX_KEPT = 1 << 30
 MUCH = 64 << 20
+# What a worker may say of an exception; a worker that was taken over may say anything, and blame others.
+CAUSES = frozenset(
+    ("exception", "exited", "memory", "import_error", "forbidden_operation", "syntax_error", "unreadable_source", "no_function",
+     "signature")
+)  # fmt: skip
 # Escape sequences, and every control character but tab and newline: what is printed cannot move a cursor or hide text.
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
@@ -329,6 +334,11 @@ def _seconds(told: Any) -> float:
     return float(told) if isinstance(told, int | float) and 0 <= told < 1e6 else 0.0
 
 
+def _place(told: Any) -> int:
+    """A line or column that a worker names; 0 for anything that is none."""
+    return told if type(told) is int and 0 <= told < 10**7 else 0
+
+
 def _text(value: Any, limit: int = 4000) -> str:
     return inert(str(value))[:limit] if isinstance(value, str | int | float) else ""
 
@@ -344,15 +354,15 @@ def _error(data: Any) -> Error:
                 {
                     "own": frame.get("own") is True,
                     "file": _text(frame.get("file"), 200),
-                    "line": frame["line"] if type(frame.get("line")) is int else 0,
-                    "column": frame["column"] if type(frame.get("column")) is int else 0,
+                    "line": _place(frame.get("line")),
+                    "column": _place(frame.get("column")),
                     "function": _text(frame.get("function"), 200),
                     "text": _text(frame.get("text"), 300),
                 }
             )
-    return Error(
-        _text(data.get("type"), 200), _text(data.get("message")), _text(data.get("cause"), 40), tuple(frames[:20])
-    )
+    told = data.get("cause")
+    cause = told if isinstance(told, str) and told in CAUSES else "exception"
+    return Error(_text(data.get("type"), 200), _text(data.get("message")), cause, tuple(frames[:20]))
 
 
 def _raised_status(data: Any) -> str:
@@ -365,7 +375,7 @@ def _load_failure(data: Any) -> Outcome:
     kept: dict[str, Any] = {"loading": True}
     for key in ("line", "column"):
         if type(known.get(key)) is int:
-            kept[key] = known[key]
+            kept[key] = _place(known[key])
     for key in ("text", "kind", "signature", "name"):
         if isinstance(known.get(key), str):
             kept[key] = _text(known[key], 400)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.authoring.complaints import STRICT, Complaint, Places, complaint
-from grader.authoring.mutants import find_used
+from grader.authoring.reading import find_used
 from grader.spec.exercise import Exercise
 
 # Shorter lines of code are common property: `return x / total` gives nothing away.

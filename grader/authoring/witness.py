@@ -17,6 +17,7 @@ import yaml
 from grader import cases
 from grader.authoring.bench import Reach, reach
 from grader.cases import Case
+from grader.checks.values import size
 from grader.errors import AuthorError, GraderFault
 from grader.oracle import IllConditioned, ReferenceOracle
 from grader.sandbox.runner import Runner
@@ -28,6 +29,8 @@ SCALES = (1e-3, 3e-2, 30.0, 1e3)
 ALONE = (1e-3, 30.0)
 # A result that is wrong by less than this is neither right nor wrong for sure, and no witness.
 CERTAIN = 3.0
+# Times the usual number of elements.
+HEAVY = 20
 CONFIRMATIONS = 5
 SEED = 20_260_000
 
@@ -86,12 +89,15 @@ class WideSearch:
 
     def _draw(self) -> Iterator[tuple[Recipe, Case, str]]:
         spec = self._exercise.spec
+        heavy = heavy_bases(self._exercise)
         rounds = max(1, -(-self._count // max(1, len(self._recipes))))
         made = 0
         for index in range(rounds):
             for recipe in self._recipes:
                 if made >= self._count:
                     return
+                if recipe.base in heavy and (index or recipe.inputs):
+                    continue
                 case = draw(self._exercise, recipe, index)
                 if case is None:
                     continue
@@ -153,6 +159,14 @@ def recipes(exercise: Exercise) -> Iterator[Recipe]:
         for base in bases[:1]:
             if len(scalable[base]) > 1:
                 yield from (Recipe(base, factor, (name,)) for name in scalable[base])
+
+
+def heavy_bases(exercise: Exercise) -> set[str]:
+    """Cases much larger than the others, such as one of 2048 positions: a search over many of them would take for ever."""
+    drawn = {base: draw(exercise, Recipe(base), 0) for base in ("random", *exercise.spec.cases.edge)}
+    sizes = {base: size(case) for base, case in drawn.items() if case is not None}
+    usual = sorted(sizes.values())[len(sizes) // 2] if sizes else 0
+    return {base for base, elements in sizes.items() if elements > HEAVY * max(usual, 1)}
 
 
 def _entries(exercise: Exercise, base: str) -> dict[str, Any]:

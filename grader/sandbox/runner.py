@@ -512,8 +512,10 @@ class ForkRunner:
 
     def _obituary(self) -> str:
         status = self._process.poll()
-        self._stderr.seek(0)
-        words = self._stderr.read()[-2000:].decode("utf-8", "replace").strip()
+        words = ""
+        if not self._stderr.closed:
+            self._stderr.seek(0)
+            words = self._stderr.read()[-2000:].decode("utf-8", "replace").strip()
         how = "does not answer" if status is None else f"ended with status {status}"
         return f"the process that starts workers {how}" + (f": {words.splitlines()[-1]}" if words else "")
 

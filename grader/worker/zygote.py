@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-from grader.sandbox import forbidden, isolation
+from grader.sandbox import forbidden, isolation, linux
 
 # Forking after a threaded matmul hangs the child; with one thread there is no pool to lose. These must stand in
 # the environment before NumPy or torch is imported (the runner sets them; this is the second lock on the door).
@@ -221,6 +221,9 @@ def main(arguments: list[str]) -> None:
     mode, framework, number, isolate = arguments[0], arguments[1], int(arguments[2]), arguments[3] == "isolate"
     _forget_checkout()
     if mode == "exec":
+        if linux.SUPPORTED:
+            # A worker without a lock, which a reference has, would compute on when its grader is killed.
+            linux.die_with_parent()
         with os.fdopen(number, "r", encoding="utf-8") as pipe:
             spec = json.loads(pipe.readline())
         spec["versions"] = warm_up(framework)

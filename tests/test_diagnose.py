@@ -1,0 +1,245 @@
+"""A mistake is named only where it was measured: on every call, right ones too, and nothing is ever guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import check, exercise, graded, text, verdicts
+
+from grader.diagnose import Misconception, patched
+from grader.errors import AuthorError
+from grader.model import Report
+from grader.sandbox.runner import Runner, Worker
+from grader.spec.exercise import Exercise
+from grader.spec.schema import PatchEntry
+
+Warm = Callable[[str], Runner]
+
+BODY = """
+framework: numpy
+dims: {N: 2..4, T: 5..7, d: 8..9}
+inputs:
+  x: {shape: [N, T]}
+  w: {shape: [T, d]}
+cases:
+  random: 4
+  edge: {one_row: {title: one row, dims: {N: 1}}}
+checks:
+  - {kind: values, cases: random}
+  - {kind: values, cases: edge}
+  - {kind: inputs_unchanged}
+  - {kind: repeatable}
+  - {kind: source, forbid: [np.einsum]}
+  - {kind: strided}
+"""
+SOLUTION = """
+import numpy as np
+def toy(x, w):
+    scale = 2.0
+    mean = x.mean(-1, keepdims=True)
+    y = (x - mean) * scale
+    return y @ w + 1
+"""
+MISCONCEPTIONS = """
+- id: no_mean
+  says: the mean is not taken off.
+  patch: [{find: "x.mean(-1, keepdims=True)", replace: "0 * x"}]
+- id: wrong_axis
+  says: the mean is taken over the wrong axis.
+  patch: [{find: "mean(-1", replace: "mean(0"}]
+- id: scale_three
+  says: the scale is 3, not 2.
+  help: Look at the scale.
+  equals: [half_six]
+  patch: [{find: "scale = 2.0", replace: "scale = 3.0"}]
+- id: half_six
+  says: the scale is half of 6.
+  equals: [scale_three]
+  patch: [{find: "scale = 2.0", replace: "scale = 6.0 / 2"}]
+- id: no_offset
+  says: the offset is left out.
+  patch: [{find: " + 1", replace: ""}]
+- id: in_place
+  says: the mean is taken off in place.
+  patch: [{find: "y = (x - mean) * scale", replace: "x -= mean; y = x * scale"}]
+- id: no_single_row
+  says: a single row is refused.
+  patch: [{find: "    scale = 2.0", replace: "    scale = 2.0\\n    if len(x) == 1: raise IndexError('one row')"}]
+- id: same_thing
+  says: nothing at all.
+  patch: [{find: "(x - mean)", replace: "(x + 0 - mean)"}]
+"""
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Exercise:
+    return exercise(tmp_path_factory.mktemp("diagnose"), BODY, SOLUTION, MISCONCEPTIONS)
+
+
+def student(scale: str = "2", mean: str = "np.mean(x, axis=1)[:, None]", offset: str = "1", before: str = "pass") -> str:
+    """The same in other words, and mistakes in their own words."""
+    return f"""
+import numpy as np
+def toy(a, matrix):
+    x = a
+    {before}
+    centred = x - {mean}
+    return {offset} + {scale} * np.matmul(centred, matrix)
+"""
+
+
+def named(report: Report) -> list[str]:
+    assert report.status == "graded", report.reason
+    return [diagnosis.misconception for diagnosis in report.diagnoses]
+
+
+def test_the_words_of_the_student_are_right(toy: Exercise, warm: Warm) -> None:
+    report = graded(toy, student(), warm("numpy"))
+    assert report.passed and named(report) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        (student(mean="0"), ["no_mean"]),
+        (student(mean="np.mean(x, axis=0)"), ["wrong_axis"]),
+        (student(scale="3"), ["scale_three", "half_six"]),
+        (student(offset="0"), ["no_offset"]),
+        (student(before="x -= x.mean(1, keepdims=True)"), ["in_place"]),
+        (student(before="x[[0, 1]]"), ["no_single_row"]),
+    ],
+    ids=["no_mean", "wrong_axis", "scale", "no_offset", "in_place", "no_single_row"],
+)
+def test_a_listed_mistake_is_named_in_any_words(source: str, wanted: list[str], toy: Exercise, warm: Warm) -> None:
+    for seed in (1, 2):
+        assert named(graded(toy, source, warm("numpy"), seed)) == wanted
+
+
+def test_what_is_said_of_it(toy: Exercise, warm: Warm) -> None:
+    report = graded(toy, student(scale="3"), warm("numpy"))
+    failing = check(report, "values")
+    assert "likely cause: the scale is 3, not 2." in failing.message
+    assert failing.hint == "Look at the scale."
+    assert failing.explanation is not None and failing.explanation.evidence is not None
+    count = report.diagnoses[0].cases_matched
+    assert f"on all {count} failing calls" in failing.explanation.evidence
+    # Four random cases and one of one row, each in two dtypes, and the one that is shown.
+    assert count in (10, 11)
+
+
+def test_the_cause_is_not_said_of_what_it_does_not_explain(toy: Exercise, warm: Warm) -> None:
+    report = graded(toy, student(scale="3").replace("np.matmul(centred, matrix)", "np.einsum('nt,td->nd', centred, matrix)"), warm("numpy"))
+    assert named(report) == ["scale_three", "half_six"]
+    assert "likely cause" in check(report, "values").message
+    assert check(report, "source").verdict == "fail" and "likely cause" not in check(report, "source").message
+
+
+def test_two_mistakes_are_named_together(toy: Exercise, warm: Warm) -> None:
+    report = graded(toy, student(scale="3", offset="0"), warm("numpy"))
+    assert named(report) == ["scale_three", "no_offset"]
+    assert [diagnosis.combined_with for diagnosis in report.diagnoses] == [("no_offset",), ("scale_three",)]
+    assert "the scale is 3, not 2. And: the offset is left out." in check(report, "values").message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        student(scale="3", offset="0", mean="0"),
+        student(scale="2.5"),
+        student(scale="(3 if len(x) > 1 else 2)"),
+        student(scale="(3 if x.shape[1] == 6 else 2)"),
+        student(scale="(3 if x.dtype == np.float64 else x.dtype.type(2))"),
+        student(scale="3", before="matrix[0, 0] += 1"),
+        student(before="matrix += 0.0; matrix *= 1.0000001"),
+        student(before="assert len(x) > 1"),
+        student(scale="3.001"),
+        "def toy(x, w):\n    raise NotImplementedError\n",
+        "def toy(x, w):\n    return x.tolist()\n",
+        "import numpy as np\ndef toy(x, w):\n    return np.float32(3) * ((x - x.mean(1, keepdims=True)) @ w).astype(np.float32) + 1\n",
+    ],
+    ids=[
+        "three", "another scale", "not with one row", "one size only", "one dtype only", "and another effect", "another effect",
+        "another exception", "nearly", "nothing written", "a list", "another dtype",
+    ],
+)  # fmt: skip
+def test_nothing_is_named_for_what_is_not_listed(source: str, toy: Exercise, warm: Warm) -> None:
+    report = graded(toy, source, warm("numpy"))
+    assert not report.passed and named(report) == []
+    assert not any("likely cause" in result.message for result in report.checks)
+
+
+def test_a_file_that_cannot_be_loaded_or_does_not_end_is_not_diagnosed(toy: Exercise, warm: Warm) -> None:
+    assert named(graded(toy, "def toy(x, w)\n", warm("numpy"))) == []
+    assert named(graded(toy, student(scale="3", before="\n    while len(x) == 1: pass"), warm("numpy"), time_limit=0.3)) == []
+    assert named(graded(toy, student(scale="3", before="\n    if len(x) == 1: import os; os._exit(0)"), warm("numpy"))) == []
+
+
+class Counting:
+    """A runner that counts the workers it starts."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self.spawned = 0
+
+    def spawn(self, policy: dict[str, Any] | None) -> Worker:
+        self.spawned += 1
+        return self._runner.spawn(policy)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runner, name)
+
+
+def test_nothing_runs_for_it_while_everything_passes(toy: Exercise, warm: Warm, tmp_path: Path) -> None:
+    counting = Counting(warm("numpy"))
+    assert graded(toy, student(), counting).passed  # type: ignore[arg-type]
+    assert counting.spawned == 2
+    graded(toy, student(scale="3"), counting)  # type: ignore[arg-type]
+    assert counting.spawned == 5
+    # Not even a patch that no longer fits is noticed, until it is needed.
+    stale = exercise(tmp_path, BODY, SOLUTION, "- id: stale\n  says: s.\n  patch: [{find: nowhere, replace: x}]\n")
+    assert graded(stale, student(), warm("numpy")).passed
+    with pytest.raises(AuthorError, match="the patch of `stale` no longer matches in solution.py: `nowhere`"):
+        graded(stale, student(scale="3"), warm("numpy"))
+
+
+def test_an_advisory_failure_alone_is_looked_into(warm: Warm, tmp_path: Path) -> None:
+    body = BODY.replace("{kind: inputs_unchanged}", "{kind: inputs_unchanged, advisory: true}")
+    toy = exercise(tmp_path, body, SOLUTION, MISCONCEPTIONS)
+    report = graded(toy, student(before="x -= x.mean(1, keepdims=True)"), warm("numpy"))
+    assert verdicts(report)["inputs_unchanged"] == "fail"
+    assert named(report) == ["in_place"]
+
+
+def test_values_of_a_hidden_case_stay_hidden(warm: Warm, tmp_path: Path) -> None:
+    toy = exercise(tmp_path, BODY + "reveal: verdict\n", SOLUTION, MISCONCEPTIONS)
+    report = graded(toy, student(scale="3"), warm("numpy"))
+    assert verdicts(report)["values"] == "fail"
+    assert not any("likely cause" in result.message for result in report.checks)
+
+
+# --- patches ----------------------------------------------------------------------------------------------------------
+
+
+def misconception(identity: str, *patches: tuple[str, str] | tuple[str, str, bool]) -> Misconception:
+    entries = tuple(PatchEntry(find=p[0], replace=p[1], all=bool(p[2]) if len(p) > 2 else False) for p in patches)
+    return Misconception(identity, "s.", None, (), entries)
+
+
+def test_patches_are_applied_in_order_and_must_fit_once() -> None:
+    source = text(SOLUTION)
+    both = patched(source, [misconception("a", ("scale = 2.0", "scale = 3.0")), misconception("b", ("scale = 3.0", "scale = 4.0"))])
+    assert "scale = 4.0" in both
+    assert patched(source, [misconception("a", ("x", "z", True))]).count("z") == source.count("x")
+    with pytest.raises(AuthorError, match="the patch of `a` matches 2 times"):
+        patched(source, [misconception("a", ("(x", "("))])
+    with pytest.raises(AuthorError, match="`b` no longer matches"):
+        patched(source, [misconception("a", ("scale = 2.0", "scale = 3.0")), misconception("b", ("scale = 2.0", "scale = 4.0"))])
+
+
+def test_patches_that_do_not_go_together_are_no_pair(toy: Exercise, warm: Warm) -> None:
+    """`no_mean` and `wrong_axis` change the same words; a submission that is neither must still get its report."""
+    report = graded(toy, student(mean="0.5"), warm("numpy"))
+    assert verdicts(report)["values"] == "fail" and named(report) == []
