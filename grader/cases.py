@@ -210,7 +210,9 @@ def beyond(exercise: Exercise, name: str, dims: Mapping[str, int]) -> str | None
     """The first of ``dims`` that is larger than a case of this name ever draws it; computed ones are not looked at."""
     edge = exercise.spec.cases.edge.get(name)
     for dim, entry in _dim_entries(exercise.spec, edge).items():
-        largest = max(entry.choices) if entry.choices is not None else entry.bounds()[1] if entry.range is not None else None
+        largest = (
+            max(entry.choices) if entry.choices is not None else entry.bounds()[1] if entry.range is not None else None
+        )
         if dim in dims and largest is not None and dims[dim] > largest:
             return dim
     return None

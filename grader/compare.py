@@ -414,7 +414,9 @@ def equal_leaves(first: Value, second: Value, allowed: float) -> bool:
     if isinstance(first, Array) and isinstance(second, Array) and first.dtype != second.dtype:
         return False
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        return len(first) == len(second) and all(equal_leaves(a, b, allowed) for a, b in zip(first, second, strict=True))
+        return len(first) == len(second) and all(
+            equal_leaves(a, b, allowed) for a, b in zip(first, second, strict=True)
+        )
     if isinstance(first, dict) and isinstance(second, dict):
         return set(first) == set(second) and all(equal_leaves(first[key], second[key], allowed) for key in first)
     a, b = numbers(first), numbers(second)

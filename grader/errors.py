@@ -65,7 +65,9 @@ class GraderFault(TensorgradeError):
 def crash_file() -> str:
     """Write the current exception's traceback to a file for the maintainers and return its name; never raises."""
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="tensorgrade-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tensorgrade-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
             traceback.print_exc(file=file)
         return file.name
     except OSError as error:

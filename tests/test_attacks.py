@@ -44,7 +44,11 @@ def read(path: Path) -> Attack:
             break
     verdicts = frozenset(word.strip() for word in found["expect"].split(","))
     return Attack(
-        path, verdicts, found.get("cause"), found.get("exercise", "softmax"), tuple(shlex.split(found.get("options", "")))
+        path,
+        verdicts,
+        found.get("cause"),
+        found.get("exercise", "softmax"),
+        tuple(shlex.split(found.get("options", ""))),
     )
 
 
@@ -115,7 +119,9 @@ def test_attack(path: Path, runner: str, command: Command, tmp_path: Path, heard
     jsonschema.validate(report, SCHEMA, cls=jsonschema.Draft202012Validator)
     assert ran.code == 1, f"{report.get('reason')} {ran.err}"
     assert report["status"] == "graded" and not report["passed"]
-    failed = [check for check in report["checks"] if check["verdict"] not in ("pass", "skipped") and not check["advisory"]]
+    failed = [
+        check for check in report["checks"] if check["verdict"] not in ("pass", "skipped") and not check["advisory"]
+    ]
     assert failed
     verdicts = {check["verdict"] for check in failed}
     assert verdicts & attack.verdicts, f"{verdicts} instead of {set(attack.verdicts)}: {failed[0]['message']}"

@@ -216,7 +216,9 @@ def test_arguments_have_the_dtype_of_the_call_and_their_own_otherwise(toy: Exerc
             assert given["n"].dtype == case.arguments["n"].dtype
             assert given["params"]["w"].dtype == given["blocks"][0].dtype == dtype
             assert type(given["rate"]) is float
-    assert {a.layout for a in cases.arguments(case, "numpy", "float64", "stepped") if isinstance(a, Array)} == {"stepped"}
+    assert {a.layout for a in cases.arguments(case, "numpy", "float64", "stepped") if isinstance(a, Array)} == {
+        "stepped"
+    }
 
 
 @settings(max_examples=300, deadline=None)
@@ -247,7 +249,9 @@ def test_a_case_does_not_depend_on_what_else_is_declared_or_drawn(toy: Exercise,
         cases.draw(toy, name, 0, 9)
     assert flat(cases.draw(toy, "random", 2, 9).arguments) == flat(one.arguments)
     # Another edge case, another input before the others: what was drawn before is drawn again.
-    more = BODY.replace("  x: {shape", "  before: {shape: [N]}\n  x: {shape").replace("    same:", "    first: {title: f}\n    same:")
+    more = BODY.replace("  x: {shape", "  before: {shape: [N]}\n  x: {shape").replace(
+        "    same:", "    first: {title: f}\n    same:"
+    )
     other = cases.draw(exercise(tmp_path, more), "random", 2, 9)
     assert other.dims == one.dims
     assert all(flat(other.arguments[name]) == flat(one.arguments[name]) for name in one.arguments)
@@ -256,7 +260,13 @@ def test_a_case_does_not_depend_on_what_else_is_declared_or_drawn(toy: Exercise,
 def test_cases_of_other_seeds_indices_and_names_are_others(toy: Exercise) -> None:
     drawn = [
         cases.draw(toy, name, index, seed)
-        for name, index, seed in [("random", 0, 1), ("random", 1, 1), ("random", 0, 2), ("larger", 0, 1), ("larger", 1, 1)]
+        for name, index, seed in [
+            ("random", 0, 1),
+            ("random", 1, 1),
+            ("random", 0, 2),
+            ("larger", 0, 1),
+            ("larger", 1, 1),
+        ]
     ]
     texts = {repr(flat(case.arguments["params"])) for case in drawn}
     assert len(texts) == 5
@@ -285,7 +295,9 @@ def test_a_shrunk_token_carries_its_sizes(toy: Exercise) -> None:
     assert small.ref.token == small.token and small.ref.dims == small.dims
 
 
-@pytest.mark.parametrize("token", ["", "x:random", "1:a:S", "1:a:S=", "1:a:S=-1", "1:a:S=²", "²:a", "1:a:S=1:b", "7" * 5000 + ":a"])
+@pytest.mark.parametrize(
+    "token", ["", "x:random", "1:a:S", "1:a:S=", "1:a:S=-1", "1:a:S=²", "²:a", "1:a:S=1:b", "7" * 5000 + ":a"]
+)
 def test_a_token_that_is_none_is_refused_in_words(token: str) -> None:
     with pytest.raises(ValueError):
         cases.parse_token(token, None)
@@ -325,7 +337,9 @@ def test_only_continuous_inputs_are_perturbed_and_by_very_little(toy: Exercise) 
 def test_one_array_alone_can_be_perturbed(toy: Exercise) -> None:
     case = cases.draw(toy, "random", 0, 4)
     moved = cases.perturb_only(case, "params['w']")
-    changed = [path for (path, a), (_, b) in zip(cases.arrays(case), cases.arrays(moved), strict=True) if flat(a) != flat(b)]
+    changed = [
+        path for (path, a), (_, b) in zip(cases.arrays(case), cases.arrays(moved), strict=True) if flat(a) != flat(b)
+    ]
     assert changed == ["params['w']"]
 
 
@@ -435,7 +449,9 @@ checks: [{{kind: values}}]
 
 def handed_in(folder: Path, returns: str, framework: str = "numpy") -> Case:
     more = "" if framework == "python" else ", float32"
-    return cases.draw(exercise(folder, FUNCTION.format(framework=framework, more=more, returns=returns)), "random", 0, 1)
+    return cases.draw(
+        exercise(folder, FUNCTION.format(framework=framework, more=more, returns=returns)), "random", 0, 1
+    )
 
 
 def test_a_function_answers_from_dims_inputs_and_aux_and_is_recorded(tmp_path: Path) -> None:
@@ -446,7 +462,9 @@ def test_a_function_answers_from_dims_inputs_and_aux_and_is_recorded(tmp_path: P
     got = answer("step_fn", [[1, 2], 0.5])
     wanted = 0.5 * case.scope["table"] + case.scope["bias"] + 2 + case.dims["K"]
     assert (got.family, got.dtype) == ("ndarray", "float32") and np.allclose(got.numbers(), wanted, rtol=1e-6)
-    tensor = cases.answerer(case, "torch", "float64", [])("step_fn", [[1, 2], Array("scalar", "float64", np.array(0.5))])
+    tensor = cases.answerer(case, "torch", "float64", [])(
+        "step_fn", [[1, 2], Array("scalar", "float64", np.array(0.5))]
+    )
     assert (tensor.family, tensor.dtype) == ("tensor", "float64") and np.allclose(tensor.numbers(), wanted)
     assert record == [("step_fn", [[1, 2], 0.5])]
 

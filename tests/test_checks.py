@@ -150,13 +150,19 @@ def test_every_kind_of_check_is_in_the_table() -> None:
 def test_an_honest_answer_passes_every_check_on_every_seed(style: str, mix: Exercise, warm: Warm) -> None:
     for seed in SEEDS:
         report = graded(mix, HONEST[style], warm("torch"), seed)
-        assert verdicts(report) == dict.fromkeys(IDS, "pass"), [(c.id, c.message) for c in report.checks if c.verdict != "pass"]
+        assert verdicts(report) == dict.fromkeys(IDS, "pass"), [
+            (c.id, c.message) for c in report.checks if c.verdict != "pass"
+        ]
         assert report.passed and report.score == report.max_score == 15
 
 
 def body(*lines: str, last: str = "return out", before: str = "") -> str:
     """The right answer, with lines after its result."""
-    start = "import torch\nimport functools\n" + text(before) + text(RIGHT).replace("import torch\n", "").replace("return ", "out = ")
+    start = (
+        "import torch\nimport functools\n"
+        + text(before)
+        + text(RIGHT).replace("import torch\n", "").replace("return ", "out = ")
+    )
     return start + "".join(f"    {line}\n" for line in (*lines, last))
 
 
@@ -201,7 +207,10 @@ def test_a_mistake_fails_the_check_that_exists_for_it(mistake: str, mix: Exercis
     identity, cause, source = WRONG[mistake]
     report = graded(mix, source, warm("torch"))
     found = check(report, identity)
-    assert (found.verdict, found.cause) == ("error" if cause == "exception" else "fail", cause), (verdicts(report), found.message)
+    assert (found.verdict, found.cause) == ("error" if cause == "exception" else "fail", cause), (
+        verdicts(report),
+        found.message,
+    )
     assert found.points == 0 and found.message and not report.passed
 
 
@@ -234,7 +243,9 @@ ON_DEVICE = {
 
 @pytest.mark.parametrize("way", sorted(ON_DEVICE))
 def test_going_wrong_on_a_device_on_purpose_gains_nothing(way: str, mix: Exercise, warm: Warm) -> None:
-    source = RIGHT.replace("def toy(x, w, spare):", f"def toy(x, w, spare):\n    {ON_DEVICE[way]}").replace(", device=x.device", "")
+    source = RIGHT.replace("def toy(x, w, spare):", f"def toy(x, w, spare):\n    {ON_DEVICE[way]}").replace(
+        ", device=x.device", ""
+    )
     report = graded(mix, source, warm("torch"))
     found = check(report, "device")
     assert found.verdict in ("fail", "error", "crashed", "timeout", "memory"), (found.verdict, found.message)
@@ -243,7 +254,11 @@ def test_going_wrong_on_a_device_on_purpose_gains_nothing(way: str, mix: Exercis
 
 def test_a_swallowed_exception_does_not_hide_a_mix(mix: Exercise, warm: Warm) -> None:
     hiding = "    try:\n        x.sum(99)\n    except IndexError:\n        pass\n"
-    source = text(RIGHT).replace("def toy(x, w, spare):\n", "def toy(x, w, spare):\n" + hiding).replace(", device=x.device", "")
+    source = (
+        text(RIGHT)
+        .replace("def toy(x, w, spare):\n", "def toy(x, w, spare):\n" + hiding)
+        .replace(", device=x.device", "")
+    )
     assert check(graded(mix, source, warm("torch")), "device").verdict == "fail"
     fine = text(RIGHT).replace("def toy(x, w, spare):\n", "def toy(x, w, spare):\n" + hiding)
     assert verdicts(graded(mix, fine, warm("torch")))["device"] == "pass"
@@ -283,7 +298,11 @@ def test_a_wrong_form_is_no_change_between_calls(last: str, cause: str, mix: Exe
     report = graded(mix, body(last=last), warm("torch"))
     found = verdicts(report)
     assert (found["values"], check(report, "values").cause) == ("fail", cause)
-    assert found["repeatable"] == "pass" and found["ignores"] in ("pass", "skipped") and found["inputs_unchanged"] == "pass"
+    assert (
+        found["repeatable"] == "pass"
+        and found["ignores"] in ("pass", "skipped")
+        and found["inputs_unchanged"] == "pass"
+    )
 
 
 def test_nothing_is_decided_of_what_never_returns(mix: Exercise, warm: Warm) -> None:
@@ -340,8 +359,22 @@ def test_relations_look_at_parts_by_name_or_index_from_either_end(warm: Warm, tm
     ]:
         found = verdicts(graded(toy, PARTS_SOLUTION.replace('out = x * params["w"]', change), warm("numpy")))
         assert found[identity] == "fail", (change, found)
-    assert verdicts(graded(toy, PARTS_SOLUTION.replace("np.cumsum(ids, axis=1)", "ids + ids.sum(0)"), warm("numpy")))["of_ids"] == "fail"
-    assert verdicts(graded(toy, PARTS_SOLUTION.replace("np.cumsum(ids, axis=1)", "np.cumsum(ids[:, ::-1], axis=1)[:, ::-1]"), warm("numpy")))["causal"] == "fail"
+    assert (
+        verdicts(graded(toy, PARTS_SOLUTION.replace("np.cumsum(ids, axis=1)", "ids + ids.sum(0)"), warm("numpy")))[
+            "of_ids"
+        ]
+        == "fail"
+    )
+    assert (
+        verdicts(
+            graded(
+                toy,
+                PARTS_SOLUTION.replace("np.cumsum(ids, axis=1)", "np.cumsum(ids[:, ::-1], axis=1)[:, ::-1]"),
+                warm("numpy"),
+            )
+        )["causal"]
+        == "fail"
+    )
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -395,15 +428,30 @@ def test_other_calls_are_told(mistake: str, warm: Warm, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["object(), [0]", "'a', [0]", "x[0] / 3", "1, 2, 3", "10**400, [0]", "x[0] / 3, {}", "float('nan'), [0]", "None, None", "[], []"]
+    "given",
+    [
+        "object(), [0]",
+        "'a', [0]",
+        "x[0] / 3",
+        "1, 2, 3",
+        "10**400, [0]",
+        "x[0] / 3, {}",
+        "float('nan'), [0]",
+        "None, None",
+        "[], []",
+    ],
 )
 def test_absurd_calls_end_in_a_report(given: str, warm: Warm, tmp_path: Path) -> None:
-    report = graded(exercise(tmp_path, CALLS, CALLS_SOLUTION), f"def toy(f, x):\n    return f({given})\n", warm("numpy"))
+    report = graded(
+        exercise(tmp_path, CALLS, CALLS_SOLUTION), f"def toy(f, x):\n    return f({given})\n", warm("numpy")
+    )
     assert verdicts(report)["values"] in ("error", "fail") and not report.passed
 
 
 def test_a_submission_cannot_fill_the_graders_memory_with_calls(warm: Warm, tmp_path: Path) -> None:
-    source = "import numpy as np\ndef toy(f, x):\n    for _ in range(50):\n        f(np.zeros(3_000_000, np.int8), [0])\n"
+    source = (
+        "import numpy as np\ndef toy(f, x):\n    for _ in range(50):\n        f(np.zeros(3_000_000, np.int8), [0])\n"
+    )
     found = check(graded(exercise(tmp_path, CALLS, CALLS_SOLUTION), source, warm("numpy")), "values")
     assert found.verdict == "error" and "numbers in all" in found.message
 
@@ -437,7 +485,9 @@ def test_a_value_falls_over_steps_fed_back_in_every_form(warm: Warm, tmp_path: P
     toy = exercise(tmp_path, FALLS, FALLS_SOLUTION)
     for seed in SEEDS:
         assert verdicts(graded(toy, FALLS_SOLUTION, warm("numpy"), seed)) == {"values": "pass", "falls": "pass"}
-    up = check(graded(toy, FALLS_SOLUTION.replace("w - 0.1", "w + 0.1").replace("b - 0.1", "b + 0.1"), warm("numpy")), "falls")
+    up = check(
+        graded(toy, FALLS_SOLUTION.replace("w - 0.1", "w + 0.1").replace("b - 0.1", "b + 0.1"), warm("numpy")), "falls"
+    )
     assert (up.verdict, up.cause) == ("fail", "does_not_fall") and "After step 1" in up.message
 
 
@@ -463,4 +513,6 @@ def test_what_is_fed_back_may_be_absurd(old: str, new: str, verdict: str, warm: 
     toy = exercise(tmp_path, FALLS, FALLS_SOLUTION, misconceptions)
     report = graded(toy, FALLS_SOLUTION.replace(old, new), warm("numpy"))
     found = check(report, "falls")
-    assert report.status == "graded" and (found.verdict, found.points, found.neutral) == (verdict, 0, False), found.message
+    assert report.status == "graded" and (found.verdict, found.points, found.neutral) == (verdict, 0, False), (
+        found.message
+    )

@@ -24,7 +24,11 @@ PLAIN = Output()
 
 
 def array(values: Any, dtype: str = "float64", family: str = "ndarray") -> Array:
-    return Array(family, dtype, cast(np.asarray(values, dtype=np.float64), dtype) if "float" in dtype else np.asarray(values, dtype))
+    return Array(
+        family,
+        dtype,
+        cast(np.asarray(values, dtype=np.float64), dtype) if "float" in dtype else np.asarray(values, dtype),
+    )
 
 
 def tensor(values: Any, dtype: str = "float64") -> Array:
@@ -32,11 +36,20 @@ def tensor(values: Any, dtype: str = "float64") -> Array:
 
 
 def expected(value: Any, output: Output = PLAIN, allowed: float = 1e-9, dtype: str = "float64") -> Expected:
-    leaves = tuple(Leaf(part.path, part.value, allowed, tuple(part.output.axes or ())) for part in compare.parts(value, output))
+    leaves = tuple(
+        Leaf(part.path, part.value, allowed, tuple(part.output.axes or ())) for part in compare.parts(value, output)
+    )
     return Expected(value, leaves, dtype)
 
 
-def judged(actual: Any, wanted: Any, output: Output = PLAIN, allowed: float = 1e-9, framework: str = "numpy", dtype: str = "float64") -> Mismatch | None:
+def judged(
+    actual: Any,
+    wanted: Any,
+    output: Output = PLAIN,
+    allowed: float = 1e-9,
+    framework: str = "numpy",
+    dtype: str = "float64",
+) -> Mismatch | None:
     return mismatch(actual, expected(wanted, output, allowed, dtype), output, framework)
 
 
@@ -58,7 +71,9 @@ def test_a_result_equals_itself(values: np.ndarray, framework: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(shape=SHAPES, other=SHAPES, data=st.data())
-def test_any_other_shape_is_refused_whatever_its_values(shape: tuple[int, ...], other: tuple[int, ...], data: st.DataObject) -> None:
+def test_any_other_shape_is_refused_whatever_its_values(
+    shape: tuple[int, ...], other: tuple[int, ...], data: st.DataObject
+) -> None:
     assume(shape != other)
     value = data.draw(FINITE)
     found = judged(array(np.full(other, value)), array(np.full(shape, value)), allowed=math.inf)
@@ -67,11 +82,26 @@ def test_any_other_shape_is_refused_whatever_its_values(shape: tuple[int, ...], 
 
 @pytest.mark.parametrize(
     ("actual", "wanted"),
-    [((3, 1), (3,)), ((1, 3), (3,)), ((1,), ()), ((), (1,)), ((1, 1), (1,)), ((3,), (3, 1)), ((1,), (3,)), ((0,), (0, 2)), ((2, 0), (0, 2))],
+    [
+        ((3, 1), (3,)),
+        ((1, 3), (3,)),
+        ((1,), ()),
+        ((), (1,)),
+        ((1, 1), (1,)),
+        ((3,), (3, 1)),
+        ((1,), (3,)),
+        ((0,), (0, 2)),
+        ((2, 0), (0, 2)),
+    ],
 )
-def test_shapes_that_broadcast_or_hold_as_many_elements_are_refused(actual: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+def test_shapes_that_broadcast_or_hold_as_many_elements_are_refused(
+    actual: tuple[int, ...], wanted: tuple[int, ...]
+) -> None:
     for framework, family in (("numpy", "ndarray"), ("torch", "tensor")):
-        assert kind(array(np.zeros(actual), family=family), array(np.zeros(wanted), family=family), framework=framework) == "shape"
+        assert (
+            kind(array(np.zeros(actual), family=family), array(np.zeros(wanted), family=family), framework=framework)
+            == "shape"
+        )
 
 
 def test_the_order_is_structure_type_shape_dtype_nan_values() -> None:
@@ -142,7 +172,11 @@ def test_what_has_no_plain_form_is_said_to_be_unsupported(place: str) -> None:
 
 def test_containers_are_what_they_are_called() -> None:
     one = array([1.0])
-    for name, right, wrong in (("tuple", (one, one), [one, one]), ("list", [one, one], (one, one)), ("dict", {"a": one}, [one])):
+    for name, right, wrong in (
+        ("tuple", (one, one), [one, one]),
+        ("list", [one, one], (one, one)),
+        ("dict", {"a": one}, [one]),
+    ):
         output = Output(kind=name)
         assert judged(right, right, output) is None
         assert kind(wrong, right, output) == "type" and kind(one, right, output) == "type"
@@ -174,7 +208,16 @@ def test_nested_parts_have_paths() -> None:
 
 @pytest.mark.parametrize(
     "actual",
-    [2, 2.0, array(2.0), array(2.0, "float32"), tensor(2.0), tensor(2, "int64"), array(2.0, family="scalar"), array(2, "int32", "scalar")],
+    [
+        2,
+        2.0,
+        array(2.0),
+        array(2.0, "float32"),
+        tensor(2.0),
+        tensor(2, "int64"),
+        array(2.0, family="scalar"),
+        array(2, "int32", "scalar"),
+    ],
 )
 @pytest.mark.parametrize("framework", ["numpy", "torch", "python"])
 def test_a_number_may_come_in_any_form(actual: Any, framework: str) -> None:
@@ -217,7 +260,11 @@ def test_whole_numbers_are_compared_exactly(values: np.ndarray, data: st.DataObj
 
 
 @settings(max_examples=150, deadline=None)
-@given(values=hnp.arrays(np.float64, FILLED, elements=FINITE), data=st.data(), allowed=st.sampled_from([0.0, 1.0, math.inf]))
+@given(
+    values=hnp.arrays(np.float64, FILLED, elements=FINITE),
+    data=st.data(),
+    allowed=st.sampled_from([0.0, 1.0, math.inf]),
+)
 def test_nan_is_never_a_number(values: np.ndarray, data: st.DataObject, allowed: float) -> None:
     index = tuple(data.draw(st.integers(0, size - 1)) for size in values.shape)
     broken = values.copy()
@@ -342,7 +389,9 @@ ANY = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.lists(inner, max_size=3).map(tuple), st.dictionaries(st.text(max_size=2), inner, max_size=3)),
     max_leaves=6,
 )  # fmt: skip
-OUTPUTS = st.sampled_from([PLAIN, PYTHON, Output(kind="tuple"), Output(kind="list"), Output(kind="dict"), Output(kind="scalar")])
+OUTPUTS = st.sampled_from(
+    [PLAIN, PYTHON, Output(kind="tuple"), Output(kind="list"), Output(kind="dict"), Output(kind="scalar")]
+)
 
 
 @settings(max_examples=300, deadline=None)

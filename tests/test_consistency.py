@@ -167,7 +167,7 @@ def test_clipping_is_torchs_but_for_its_epsilon() -> None:
 
 def test_a_training_step_lowers_the_loss() -> None:
     ids, *weights = language_model()
-    names = "tok_emb pos_emb w_q w_k w_v w_o w_1 w_2 w_u b_u".split()
+    names = ["tok_emb", "pos_emb", "w_q", "w_k", "w_v", "w_o", "w_1", "w_2", "w_u", "b_u"]
     params = {name: torch.from_numpy(weight) for name, weight in zip(names, weights, strict=True)}
     labels = torch.from_numpy(np.roll(ids, -1, axis=1))
     losses = []

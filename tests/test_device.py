@@ -622,7 +622,14 @@ def says_it_in_other_words(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     "function",
-    [raises_by_name, asserts_the_exact_type, looks_up_the_device, recurses_there, mixes_after_an_exception, returns_cpu_after_an_exception],
+    [
+        raises_by_name,
+        asserts_the_exact_type,
+        looks_up_the_device,
+        recurses_there,
+        mixes_after_an_exception,
+        returns_cpu_after_an_exception,
+    ],
 )
 def test_what_a_submission_brings_about_itself_is_its_own(function: Callable[..., Any]) -> None:
     found = device.call_on_device(function, (torch.ones(2, 8, dtype=torch.float64),))

@@ -79,7 +79,9 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Exercise:
     return exercise(tmp_path_factory.mktemp("diagnose"), BODY, SOLUTION, MISCONCEPTIONS)
 
 
-def student(scale: str = "2", mean: str = "np.mean(x, axis=1)[:, None]", offset: str = "1", before: str = "pass") -> str:
+def student(
+    scale: str = "2", mean: str = "np.mean(x, axis=1)[:, None]", offset: str = "1", before: str = "pass"
+) -> str:
     """The same in other words, and mistakes in their own words."""
     return f"""
 import numpy as np
@@ -131,7 +133,11 @@ def test_what_is_said_of_it(toy: Exercise, warm: Warm) -> None:
 
 
 def test_the_cause_is_not_said_of_what_it_does_not_explain(toy: Exercise, warm: Warm) -> None:
-    report = graded(toy, student(scale="3").replace("np.matmul(centred, matrix)", "np.einsum('nt,td->nd', centred, matrix)"), warm("numpy"))
+    report = graded(
+        toy,
+        student(scale="3").replace("np.matmul(centred, matrix)", "np.einsum('nt,td->nd', centred, matrix)"),
+        warm("numpy"),
+    )
     assert named(report) == ["scale_three", "half_six"]
     assert "likely cause" in check(report, "values").message
     assert check(report, "source").verdict == "fail" and "likely cause" not in check(report, "source").message
@@ -173,8 +179,14 @@ def test_nothing_is_named_for_what_is_not_listed(source: str, toy: Exercise, war
 
 def test_a_file_that_cannot_be_loaded_or_does_not_end_is_not_diagnosed(toy: Exercise, warm: Warm) -> None:
     assert named(graded(toy, "def toy(x, w)\n", warm("numpy"))) == []
-    assert named(graded(toy, student(scale="3", before="\n    while len(x) == 1: pass"), warm("numpy"), time_limit=0.3)) == []
-    assert named(graded(toy, student(scale="3", before="\n    if len(x) == 1: import os; os._exit(0)"), warm("numpy"))) == []
+    assert (
+        named(graded(toy, student(scale="3", before="\n    while len(x) == 1: pass"), warm("numpy"), time_limit=0.3))
+        == []
+    )
+    assert (
+        named(graded(toy, student(scale="3", before="\n    if len(x) == 1: import os; os._exit(0)"), warm("numpy")))
+        == []
+    )
 
 
 class Counting:
@@ -192,17 +204,31 @@ class Counting:
         return getattr(self._runner, name)
 
 
-def test_nothing_runs_for_it_while_everything_passes(toy: Exercise, warm: Warm, tmp_path: Path) -> None:
+def test_nothing_runs_for_it_while_everything_passes(toy: Exercise, warm: Warm) -> None:
     counting = Counting(warm("numpy"))
     assert graded(toy, student(), counting).passed  # type: ignore[arg-type]
     assert counting.spawned == 2
     graded(toy, student(scale="3"), counting)  # type: ignore[arg-type]
     assert counting.spawned == 5
-    # Not even a patch that no longer fits is noticed, until it is needed.
-    stale = exercise(tmp_path, BODY, SOLUTION, "- id: stale\n  says: s.\n  patch: [{find: nowhere, replace: x}]\n")
-    assert graded(stale, student(), warm("numpy")).passed
-    with pytest.raises(AuthorError, match="the patch of `stale` no longer matches in solution.py: `nowhere`"):
-        graded(stale, student(scale="3"), warm("numpy"))
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "{find: nowhere, replace: x}",
+        "{find: 'scale = 2.0', replace: 'scale = ('}",
+        "{find: 'scale = 2.0', replace: 'import os; os._exit(1)'}",
+    ],
+    ids=["fits nowhere", "no Python", "ends the process"],
+)
+def test_a_useless_patch_is_the_authors_affair_and_no_students(patch: str, warm: Warm, tmp_path: Path) -> None:
+    """`grader lint` tells the author. A student is graded all the same, and other mistakes are still named."""
+    broken = f"- id: broken\n  says: s.\n  patch: [{patch}]\n" + text(MISCONCEPTIONS)
+    toy = exercise(tmp_path, BODY, SOLUTION, broken)
+    assert graded(toy, student(), warm("numpy")).passed
+    assert named(graded(toy, student(scale="3"), warm("numpy"))) == ["scale_three", "half_six"]
+    assert named(graded(toy, student(scale="3", offset="0"), warm("numpy"))) == ["scale_three", "no_offset"]
+    assert named(graded(toy, student(scale="2.5"), warm("numpy"))) == []
 
 
 def test_an_advisory_failure_alone_is_looked_into(warm: Warm, tmp_path: Path) -> None:
@@ -230,13 +256,18 @@ def misconception(identity: str, *patches: tuple[str, str] | tuple[str, str, boo
 
 def test_patches_are_applied_in_order_and_must_fit_once() -> None:
     source = text(SOLUTION)
-    both = patched(source, [misconception("a", ("scale = 2.0", "scale = 3.0")), misconception("b", ("scale = 3.0", "scale = 4.0"))])
+    both = patched(
+        source, [misconception("a", ("scale = 2.0", "scale = 3.0")), misconception("b", ("scale = 3.0", "scale = 4.0"))]
+    )
     assert "scale = 4.0" in both
     assert patched(source, [misconception("a", ("x", "z", True))]).count("z") == source.count("x")
     with pytest.raises(AuthorError, match="the patch of `a` matches 2 times"):
         patched(source, [misconception("a", ("(x", "("))])
     with pytest.raises(AuthorError, match="`b` no longer matches"):
-        patched(source, [misconception("a", ("scale = 2.0", "scale = 3.0")), misconception("b", ("scale = 2.0", "scale = 4.0"))])
+        patched(
+            source,
+            [misconception("a", ("scale = 2.0", "scale = 3.0")), misconception("b", ("scale = 2.0", "scale = 4.0"))],
+        )
 
 
 def test_patches_that_do_not_go_together_are_no_pair(toy: Exercise, warm: Warm) -> None:

@@ -16,7 +16,9 @@ import pytest
 from conftest import BIN, ROOT
 
 PAGE = ROOT / "docs" / "adding-an-exercise.md"
-_BLOCK = re.compile(r"(?:^`(?P<path>[^`\n]+)`:\n\n)?^(?P<fence>````?)(?P<language>\w*)\n(?P<body>.*?)^(?P=fence)$", re.M | re.S)
+_BLOCK = re.compile(
+    r"(?:^`(?P<path>[^`\n]+)`:\n\n)?^(?P<fence>````?)(?P<language>\w*)\n(?P<body>.*?)^(?P=fence)$", re.M | re.S
+)
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,18 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
         "README.md",
     ),
     "no_stub": (Parts(stub=None), "stub", "there is no stub", "no_stub.py"),
-    "stub_order": (Parts(stub=edited(STUB, ("x, shift", "shift, x"))), "stub", "the parameters are shift, x", "stub_order.py"),
-    "stub_default": (Parts(stub=edited(STUB, ("x, shift", "x, shift=1"))), "stub", "`shift` has a default", "stub_default.py"),
+    "stub_order": (
+        Parts(stub=edited(STUB, ("x, shift", "shift, x"))),
+        "stub",
+        "the parameters are shift, x",
+        "stub_order.py",
+    ),
+    "stub_default": (
+        Parts(stub=edited(STUB, ("x, shift", "x, shift=1"))),
+        "stub",
+        "`shift` has a default",
+        "stub_default.py",
+    ),
     "stub_syntax": (Parts(stub="def NAME(x, shift:\n    pass\n"), "stub", "not Python", "stub_syntax.py"),
     "stub_passes": (Parts(stub=body(GOOD)), "stub", "the stub passes", "stub_passes.py"),
     "secret": (
@@ -171,7 +181,12 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
         "the parameters are shift, x",
         "solution.py",
     ),
-    "reference_unloadable": (Parts(solution="import nowhere\n" + SOLUTION), "reference", "cannot be loaded", "solution.py"),
+    "reference_unloadable": (
+        Parts(solution="import nowhere\n" + SOLUTION),
+        "reference",
+        "cannot be loaded",
+        "solution.py",
+    ),
     "reference_raises": (
         Parts(solution=edited(SOLUTION, ("    mean =", "    assert len(x) > 1\n    mean ="))),
         "reference",
@@ -188,15 +203,26 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
         Parts(
             yaml=edited(
                 YAML,
-                ("  random: 3\n", "  random: 3\n  examples:\n    printed: {title: printed, inputs: {x: [[1, 3]], shift: 1.0}, expected: [[0, 3]], tolerance: 1e-3}\n"),
-                ("  - {kind: values, cases: edge}", "  - {kind: values, cases: edge}\n  - {kind: values, cases: examples}"),
+                (
+                    "  random: 3\n",
+                    "  random: 3\n  examples:\n    printed: {title: printed, inputs: {x: [[1, 3]], shift: 1.0}, expected: [[0, 3]], tolerance: 1e-3}\n",
+                ),
+                (
+                    "  - {kind: values, cases: edge}",
+                    "  - {kind: values, cases: edge}\n  - {kind: values, cases: examples}",
+                ),
             )
         ),
         "golden",
         "differs from the published values by 1",
         "exercise.yaml",
     ),
-    "shape": (Parts(yaml=edited(YAML, ("shape: [A, B]}\ncases", "shape: [A, B + 1]}\ncases"))), "output", "declared is", "exercise.yaml"),
+    "shape": (
+        Parts(yaml=edited(YAML, ("shape: [A, B]}\ncases", "shape: [A, B + 1]}\ncases"))),
+        "output",
+        "declared is",
+        "exercise.yaml",
+    ),
     "axes": (
         Parts(yaml=edited(YAML, ("{axes: [row, column], shape: [A, B]}", "{axes: [row]}"))),
         "output",
@@ -209,9 +235,19 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
         "case `one_row`",
         "exercise.yaml",
     ),
-    "limit_short": (Parts(yaml=edited(YAML, ("time: 5,", "time: 1e-6,"))), "limits", "times the reference's slowest call", "exercise.yaml"),
+    "limit_short": (
+        Parts(yaml=edited(YAML, ("time: 5,", "time: 1e-6,"))),
+        "limits",
+        "times the reference's slowest call",
+        "exercise.yaml",
+    ),
     "limit_long": (Parts(yaml=edited(YAML, ("time: 5,", "time: 600,"))), "limits", "a limit of 600 s", "exercise.yaml"),
-    "limit_memory": (Parts(yaml=edited(YAML, ("memory: 1024", "memory: 100000"))), "limits", "100000 MB", "exercise.yaml"),
+    "limit_memory": (
+        Parts(yaml=edited(YAML, ("memory: 1024", "memory: 100000"))),
+        "limits",
+        "100000 MB",
+        "exercise.yaml",
+    ),
     "patch_lost": (
         Parts(misconceptions=edited(PATCHES, ("- mean", "- average"))),
         "misconception",
@@ -225,7 +261,9 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
         "misconceptions.yaml",
     ),
     "not_rejected": (
-        Parts(misconceptions=edited(PATCHES, ('find: "- mean", replace: "+ mean"', 'find: "axis=1", replace: "axis=-1"'))),
+        Parts(
+            misconceptions=edited(PATCHES, ('find: "- mean", replace: "+ mean"', 'find: "axis=1", replace: "axis=-1"'))
+        ),
         "misconception",
         "`first` passes every check",
         "misconceptions.yaml",
@@ -270,7 +308,12 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
         "odd.py",
     ),
     "margin_honest": (
-        Parts(fixtures={"right/near.py": "# right: nearly\n" + body(GOOD + " * x.dtype.type(1 + 1e-6 * (x.itemsize == 4) + 4e-7)")}),
+        Parts(
+            fixtures={
+                "right/near.py": "# right: nearly\n"
+                + body(GOOD + " * x.dtype.type(1 + 1e-6 * (x.itemsize == 4) + 4e-7)")
+            }
+        ),
         "margin",
         "of what is allowed",
         "exercise.yaml",
@@ -287,7 +330,12 @@ BAD: dict[str, tuple[Parts, str, str, str]] = {
         "exercise.yaml",
     ),
     "surviving_mutant": (
-        Parts(yaml=NORM_YAML, solution=NORM_SOLUTION, statement="# Rows\n\n`x`: an array (A, B).", stub=edited(STUB, ("x, shift", "x"))),
+        Parts(
+            yaml=NORM_YAML,
+            solution=NORM_SOLUTION,
+            statement="# Rows\n\n`x`: an array (A, B).",
+            stub=edited(STUB, ("x, shift", "x")),
+        ),
         "mutant",
         "this mutant passes: `1e-9` -> `0.0`",
         "solution.py",
@@ -329,7 +377,9 @@ def test_each_fault_is_found_where_it_is(name: str, linted: Library) -> None:
     assert fitting, findings
     assert Path(fitting[0]["path"]).name == file
     assert not linted.found[name]["passed"]
-    assert fitting[0]["expected"] or fitting[0]["next"] or rule in ("exercise_file", "golden"), "it says what would be right"
+    assert fitting[0]["expected"] or fitting[0]["next"] or rule in ("exercise_file", "golden"), (
+        "it says what would be right"
+    )
     if fitting[0]["line"]:
         assert fitting[0]["column"] >= 1
         assert fitting[0]["line"] <= len((linted.root / fitting[0]["path"]).read_text().splitlines())
@@ -404,7 +454,9 @@ def test_strict_asks_that_every_check_rejects_something(tmp_path: Path, command:
     fixtures["wrong/grows.py"] = "# wrong: grows\n# fails: repeatable\nseen = []\n" + body(
         "seen.append(1)\nreturn x - x.mean(1)[:, None] + x.dtype.type(shift + (len(seen) > 8))"
     )
-    write(tmp_path, "strictly", Parts(HINTED, SOLUTION, WORKED, STUB, "schema: 1\nmisconceptions:\n" + COLUMNS, fixtures))
+    write(
+        tmp_path, "strictly", Parts(HINTED, SOLUTION, WORKED, STUB, "schema: 1\nmisconceptions:\n" + COLUMNS, fixtures)
+    )
     ran = command("grader", "lint", "strictly", "--strict", "--seeds", "1", "--exercises", tmp_path / "exercises")
     assert ran.code == 0, ran.out
     assert "margins: honest answers up to" in ran.out
@@ -432,7 +484,9 @@ def test_the_same_files_give_the_same_findings(tmp_path: Path, command: Command)
             del exercise["seconds"], exercise["reference_slowest_s"]
         return report
 
-    assert timeless(command("grader", *arguments, "--jobs", "1")) == timeless(command("grader", *arguments, "--jobs", "3"))
+    assert timeless(command("grader", *arguments, "--jobs", "1")) == timeless(
+        command("grader", *arguments, "--jobs", "3")
+    )
 
 
 def test_wrong_usage_and_faults_have_codes_of_their_own(tmp_path: Path, command: Command) -> None:
@@ -440,7 +494,9 @@ def test_wrong_usage_and_faults_have_codes_of_their_own(tmp_path: Path, command:
     unknown = command("grader", "lint", "sund", "--exercises", tmp_path / "exercises")
     assert unknown.code == 2 and "did you mean `sound`?" in unknown.err
     nowhere = tmp_path / "no" / "such" / "folder" / "lint.json"
-    fault = command("grader", "lint", "sound", "--quick", "--seeds", "1", "--json", nowhere, "--exercises", tmp_path / "exercises")
+    fault = command(
+        "grader", "lint", "sound", "--quick", "--seeds", "1", "--json", nowhere, "--exercises", tmp_path / "exercises"
+    )
     assert fault.code == 3 and "cannot be written" in fault.err
 
 
@@ -487,7 +543,9 @@ def test_a_pasted_case_draws_what_was_found(toy: Callable[[str], Exercise], tmp_
     assert again.edge_inputs["one_row_found"]["x"].scale == 1e-3
 
 
-def test_results_come_in_the_order_of_the_sources_and_errors_come_through(toy: Callable[[str], Exercise], warm: Any) -> None:
+def test_results_come_in_the_order_of_the_sources_and_errors_come_through(
+    toy: Callable[[str], Exercise], warm: Any
+) -> None:
     crew = Crew(warm("numpy"), toy(YAML), 3)
     ticks: list[int] = []
     assert crew.each(range(40), lambda chain, item: item * item, lambda: ticks.append(1)) == [n * n for n in range(40)]

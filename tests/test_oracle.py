@@ -151,7 +151,9 @@ def gelu(constant: str = "0.044715", root: str = "np.sqrt(2 / np.pi)", whole: st
     ],
     ids=["rewritten", "eight digits", "float32 root", "float32 constant", "0.0447", "0.8", "erf"],
 )
-def test_constants_rounded_to_float32_pass_and_others_do_not(source: str, low: float, high: float, warm: Warm, tmp_path: Path) -> None:
+def test_constants_rounded_to_float32_pass_and_others_do_not(
+    source: str, low: float, high: float, warm: Warm, tmp_path: Path
+) -> None:
     toy = exercise(tmp_path, GELU, GELU_SOLUTION)
     found = ratios(toy, source, warm("numpy"), "float64")["random"]
     assert low <= found <= high
@@ -241,7 +243,9 @@ def test_an_ill_conditioned_random_case_is_drawn_again_and_can_be_replayed(warm:
         ("np.floor(1e10 * x).astype(int) % 2", "changes with the last bits"),
     ],
 )
-def test_an_ill_conditioned_named_case_is_the_authors_error(reference: str, says: str, warm: Warm, tmp_path: Path) -> None:
+def test_an_ill_conditioned_named_case_is_the_authors_error(
+    reference: str, says: str, warm: Warm, tmp_path: Path
+) -> None:
     body = """
     framework: numpy
     inputs: {x: {shape: [40]}}
@@ -269,7 +273,9 @@ def test_ties_need_an_exact_input(warm: Warm, tmp_path: Path) -> None:
         plan_of(exercise(tmp_path / "a", body.replace("EXACT", ""), solution), warm("numpy"))
     toy = exercise(tmp_path / "b", body.replace("EXACT", ", exact: true"), solution)
     assert graded(toy, solution, warm("numpy")).passed
-    assert not graded(toy, "import numpy as np\ndef toy(x):\n    return np.argsort(-x, kind='stable')[::-1]\n", warm("numpy")).passed
+    assert not graded(
+        toy, "import numpy as np\ndef toy(x):\n    return np.argsort(-x, kind='stable')[::-1]\n", warm("numpy")
+    ).passed
 
 
 def test_a_reference_that_overflows_in_a_narrow_dtype_is_the_authors_error(warm: Warm, tmp_path: Path) -> None:
@@ -300,7 +306,9 @@ checks: [{kind: values}]
 def test_golden_values_are_held_against_the_reference(warm: Warm, tmp_path: Path) -> None:
     double = "def toy(x):\n    return 2 * x\n"
     assert graded(exercise(tmp_path / "a", GOLDEN % "2.0009, 4", double), double, warm("numpy")).passed
-    with pytest.raises(AuthorError, match=r"`published`: the reference differs from the published values by 0.0011") as caught:
+    with pytest.raises(
+        AuthorError, match=r"`published`: the reference differs from the published values by 0.0011"
+    ) as caught:
         graded(exercise(tmp_path / "b", GOLDEN % "2.0011, 4", double), double, warm("numpy"))
     assert caught.value.exit_code == 2 and caught.value.findings[0].path.endswith("exercise.yaml")
     with pytest.raises(AuthorError, match="by inf"):
@@ -333,7 +341,11 @@ def test_the_gap_to_golden_values(value: Any, golden: Any, gap: float) -> None:
     ],
 )
 def test_a_broken_reference_grades_nobody(solution: str, says: str, warm: Warm, tmp_path: Path) -> None:
-    toy = exercise(tmp_path, "framework: numpy\ninputs: {x: {shape: [3]}}\ncases: {random: 1}\nchecks: [{kind: values}]\n", solution)
+    toy = exercise(
+        tmp_path,
+        "framework: numpy\ninputs: {x: {shape: [3]}}\ncases: {random: 1}\nchecks: [{kind: values}]\n",
+        solution,
+    )
     report = graded(toy, "def toy(x):\n    return x\n", warm("numpy"))
     assert (report.status, report.score, report.passed) == ("not_graded", None, False)
     assert report.reason is not None and says in report.reason

@@ -63,7 +63,9 @@ LEAVES = st.one_of(
     st.builds(Opaque, st.text(max_size=20), st.text(max_size=20)),
     st.builds(Function, st.text(max_size=10)),
 )
-KEYS = st.one_of(st.text(max_size=5), st.integers(-(10**20), 10**20), st.floats(allow_nan=False), st.booleans(), st.none())
+KEYS = st.one_of(
+    st.text(max_size=5), st.integers(-(10**20), 10**20), st.floats(allow_nan=False), st.booleans(), st.none()
+)
 VALUES = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
@@ -92,7 +94,9 @@ def same(first: Any, second: Any) -> bool:
         theirs = (second.family, second.dtype, second.shape, second.device, second.requires_grad, second.layout)
         return facts == theirs and first.raw.tobytes() == second.raw.tobytes() and first.raw.dtype == second.raw.dtype
     if isinstance(first, float):
-        return first == second and math.copysign(1, first) == math.copysign(1, second) or first != first and second != second
+        return (first == second and math.copysign(1, first) == math.copysign(1, second)) or (
+            first != first and second != second
+        )
     if isinstance(first, list | tuple):
         return len(first) == len(second) and all(map(same, first, second))
     if isinstance(first, dict):
@@ -137,7 +141,11 @@ JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=6)),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.dictionaries(st.sampled_from(["a", "d", "s", "b", "L", "T", "D", "i", "f", "fn", "o", "v", "g", "l", "x"]), inner, max_size=5),
+        st.dictionaries(
+            st.sampled_from(["a", "d", "s", "b", "L", "T", "D", "i", "f", "fn", "o", "v", "g", "l", "x"]),
+            inner,
+            max_size=5,
+        ),
     ),
     max_leaves=10,
 )

@@ -160,7 +160,10 @@ def test_waiting_ends_too(wait: str, host: Hosted) -> None:
 
 
 def test_memory_ends(host: Hosted) -> None:
-    worker = host("def f(x):\n    kept = []\n    while True:\n        kept.append(np.ones(1 << 20))\n        time.sleep(0.005)\n", locked=False)
+    worker = host(
+        "def f(x):\n    kept = []\n    while True:\n        kept.append(np.ones(1 << 20))\n        time.sleep(0.005)\n",
+        locked=False,
+    )
     reply = call(worker, limits=Limits(30, 60, 64 << 20))
     assert isinstance(reply, Fault) and (reply.kind, reply.detail) == ("memory", "64 MB")
     assert gone(worker.pid)
@@ -209,7 +212,7 @@ def test_a_closed_pipe_is_an_end(host: Hosted) -> None:
         ("struct.pack('>IQ', 3, 0) + b'abc'", "garbled"),
         ("struct.pack('>IQ', 2, 0) + b'{}'", "garbled"),
         ("struct.pack('>IQ', 12, 0) + b'{\"sizes\": []'", "garbled"),
-        ("struct.pack('>IQ', 34, 0) + b'{\"callback\": \"g\", \"sizes\": [], \"x\"'", "garbled"),
+        ('struct.pack(\'>IQ\', 34, 0) + b\'{"callback": "g", "sizes": [], "x"\'', "garbled"),
     ],
 )
 def test_a_forged_frame_ends_the_worker(frame: str, kind: str, host: Hosted) -> None:

@@ -30,7 +30,9 @@ def exercise(folder: Path, body: str, solution: str = "", misconceptions: str = 
     if solution:
         (hidden / "solution.py").write_text(text(solution))
     if misconceptions:
-        (hidden / "misconceptions.yaml").write_text("schema: 1\nmisconceptions:\n" + textwrap.indent(text(misconceptions), "  "))
+        (hidden / "misconceptions.yaml").write_text(
+            "schema: 1\nmisconceptions:\n" + textwrap.indent(text(misconceptions), "  ")
+        )
     return load.read_exercise(here, folder / "reference")
 
 

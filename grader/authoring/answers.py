@@ -40,7 +40,9 @@ def read_fixtures(scope: Scope) -> tuple[list[Fixture], list[Complaint]]:
     folder = scope.fixtures
     found: list[Fixture] = []
     complaints: list[Complaint] = []
-    paths = [] if folder is None else [*sorted((folder / "right").glob("*.py")), *sorted((folder / "wrong").glob("*.py"))]
+    paths = (
+        [] if folder is None else [*sorted((folder / "right").glob("*.py")), *sorted((folder / "wrong").glob("*.py"))]
+    )
     known = {question.id for question in questions(scope.exercise)}
     for path in paths:
         try:
@@ -67,12 +69,16 @@ def read_fixtures(scope: Scope) -> tuple[list[Fixture], list[Complaint]]:
     return found, complaints
 
 
-def judge_fixtures(scope: Scope, bench: Bench, chosen: Sequence[Fixture], thorough: bool) -> tuple[list[Complaint], list[Known]]:
+def judge_fixtures(
+    scope: Scope, bench: Bench, chosen: Sequence[Fixture], thorough: bool
+) -> tuple[list[Complaint], list[Known]]:
     """Every fixture against its header on one seed. Unless ``thorough``, of wrong ones only what the header names is asked."""
     tick = scope.watch(f"fixtures, seed {bench.seed}", len(chosen))
 
     def judge(chain: Chain, fixture: Fixture) -> tuple[Complaint | None, Known]:
-        trial = chain.fresh(bench, Source(fixture.path.name, fixture.path.read_bytes(), fixture.path.name), scope.limits)
+        trial = chain.fresh(
+            bench, Source(fixture.path.name, fixture.path.read_bytes(), fixture.path.name), scope.limits
+        )
         try:
             asked = None if thorough or fixture.right else fixture.fails
             every_call = thorough or fixture.right or fixture.misconception is not None
@@ -91,7 +97,9 @@ def judge_fixtures(scope: Scope, bench: Bench, chosen: Sequence[Fixture], thorou
         if fixture.misconception is not None:
             promised += f", diagnosed as {fixture.misconception}"
         place = (str(fixture.path), 1, 1)
-        return complaint("fixture", place, f"{said} (seed {bench.seed})", f"as its header says: {promised}", next_step=rerun), known
+        return complaint(
+            "fixture", place, f"{said} (seed {bench.seed})", f"as its header says: {promised}", next_step=rerun
+        ), known
 
     judged = scope.crew.each(chosen, judge, tick)
     return [said for said, _ in judged if said is not None], [known for _, known in judged]
@@ -109,9 +117,7 @@ def _report(
         for question, ruling in rulings
     )  # fmt: skip
     passed = all(check.verdict == "pass" or check.neutral for check in checks if not check.advisory)
-    return Report(
-        scope.exercise.name, {}, bench.seed, "graded", passed, None, 0.0, checks, diagnoses, {}, {}, {}
-    )
+    return Report(scope.exercise.name, {}, bench.seed, "graded", passed, None, 0.0, checks, diagnoses, {}, {}, {})
 
 
 def _message(ruling: Ruling) -> str:
@@ -119,7 +125,11 @@ def _message(ruling: Ruling) -> str:
     if claim:
         return str(claim)
     where = f" on case `{ruling.case.name}`" if ruling.case is not None else ""
-    worse = f", {ruling.mismatch.ratio:.3g} times what is allowed" if ruling.mismatch is not None and ruling.mismatch.ratio else ""
+    worse = (
+        f", {ruling.mismatch.ratio:.3g} times what is allowed"
+        if ruling.mismatch is not None and ruling.mismatch.ratio
+        else ""
+    )
     return f"{ruling.cause or ruling.verdict}{where}{worse}"
 
 
@@ -217,7 +227,11 @@ def _unrejected(scope: Scope, patched: Patched, bench: Bench, look: Look, witnes
 
 def expects(witness: Witness) -> str:
     """What a witness asks for, in words; the case itself is printed apart."""
-    how = witness.what if witness.reach.ratio == float("inf") else f"wrong by {witness.reach.ratio:.3g} times what is allowed"
+    how = (
+        witness.what
+        if witness.reach.ratio == float("inf")
+        else f"wrong by {witness.reach.ratio:.3g} times what is allowed"
+    )
     again = f"on {witness.confirmed} of 5 further draws too"
     return f"an edge case such as the one below, in {witness.reach.dtype}: {how}, {again}"
 
@@ -234,7 +248,9 @@ def _misnamed(
     if not others:
         return None
     said = f"`{mine}` gives the same results as `{'`, `'.join(others)}` on every call (seed {bench.seed})"
-    return complaint("misconception", _place(scope, patched), said, f"a case that tells them apart, or `equals: [{others[0]}]`")
+    return complaint(
+        "misconception", _place(scope, patched), said, f"a case that tells them apart, or `equals: [{others[0]}]`"
+    )
 
 
 def _equals(chosen: Sequence[Patched]) -> dict[str, set[str]]:

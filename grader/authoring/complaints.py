@@ -85,7 +85,9 @@ def complaint(
     paste: str = "",
 ) -> Complaint:
     path, line, column = place
-    return Complaint(rule, Finding(documents.shown(Path(path)), line, column, message, expected), level, next_step, paste)
+    return Complaint(
+        rule, Finding(documents.shown(Path(path)), line, column, message, expected), level, next_step, paste
+    )
 
 
 def of_author_error(rule: str, error: AuthorError, place: tuple[str, int, int] | None = None) -> list[Complaint]:

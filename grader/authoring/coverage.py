@@ -14,9 +14,7 @@ from grader.authoring.survey import Chain
 GATE_KINDS = ("inputs_unchanged", "repeatable")
 
 
-def unused_checks(
-    scope: Scope, bench: Bench, known: Sequence[Known], patches: Sequence[Patched]
-) -> list[Complaint]:
+def unused_checks(scope: Scope, bench: Bench, known: Sequence[Known], patches: Sequence[Patched]) -> list[Complaint]:
     """Checks that no fixture and no misconception fails, advisory ones included."""
     rejecting = {name for answer in known for name, _ in (*answer.look.failed, *answer.look.advisory)}
     idle = [question.id for question in bench.questions if question.id not in rejecting]
@@ -50,13 +48,19 @@ def shared_gates(scope: Scope, bench: Bench, known: Sequence[Known], fates: Sequ
     gates = [q.id for q in bench.questions if not q.advisory and (q.check.kind in GATE_KINDS or q.id in edges)]
     expected = "a wrong answer that nothing else rejects, or one check fewer"
     found = [
-        complaint("gate", scope.places.check(name), f"`{name}` is never the only check to reject something", expected, ADVICE)
+        complaint(
+            "gate", scope.places.check(name), f"`{name}` is never the only check to reject something", expected, ADVICE
+        )
         for name in gates
         if name not in alone
     ]
     if not any(_dtype_alone(look) for look in looks):
         said = "nothing is rejected for its dtype alone"
-        found.append(complaint("gate", scope.places.at("checks"), said, "a wrong answer with right values in another dtype", ADVICE))
+        found.append(
+            complaint(
+                "gate", scope.places.at("checks"), said, "a wrong answer with right values in another dtype", ADVICE
+            )
+        )
     return found
 
 

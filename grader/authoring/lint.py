@@ -58,7 +58,12 @@ class Linter:
     """Lints exercises of one library, one after another, with one warm runner per framework."""
 
     def __init__(
-        self, library: Library, known: Iterable[str], runner_for: Callable[[str], Runner], settings: Settings, watch: Watch
+        self,
+        library: Library,
+        known: Iterable[str],
+        runner_for: Callable[[str], Runner],
+        settings: Settings,
+        watch: Watch,
     ) -> None:
         self._library = library
         self._known = tuple(known)
@@ -111,12 +116,21 @@ class _Course:
         self._complaints += shown.complaints
         self._lap("reference")
         if not shown.sound:
-            return Linted(self._exercise.name, tuple(self._complaints), checks, slowest=shown.slowest, seconds=self._total())
+            return Linted(
+                self._exercise.name, tuple(self._complaints), checks, slowest=shown.slowest, seconds=self._total()
+            )
         known, fates = self._judge(shown)
         measured = margins.measure(shown.closest, known, fates)
         self._complaints += margins.complaints(self._scope, measured)
         return Linted(
-            self._exercise.name, tuple(self._complaints), checks, tuple(known), tuple(fates), measured, shown.slowest, self._total()
+            self._exercise.name,
+            tuple(self._complaints),
+            checks,
+            tuple(known),
+            tuple(fates),
+            measured,
+            shown.slowest,
+            self._total(),
         )
 
     def _judge(self, shown: ReferenceSurvey) -> tuple[list[Known], list[Fate]]:
@@ -149,16 +163,20 @@ class _Course:
         stub = self._exercise.stub
         if not stub.is_file():
             return
-        report = grade(self._exercise, read_submission(stub), self._scope.runner, Options(seed=bench.seed), bench.oracle)
+        report = grade(
+            self._exercise, read_submission(stub), self._scope.runner, Options(seed=bench.seed), bench.oracle
+        )
         if report.passed or report.score:
-            said = "the stub passes" if report.passed else f"the stub earns {report.score:g} of {report.max_score:g} points"
+            said = (
+                "the stub passes"
+                if report.passed
+                else f"the stub earns {report.score:g} of {report.max_score:g} points"
+            )
             expected = "raise NotImplementedError(…), and checks that nothing passes by doing nothing"
             next_step = f"grade {self._exercise.name} {documents.shown(stub)} --seed {bench.seed}"
             self._complaints.append(complaint("stub", (str(stub), 1, 1), said, expected, next_step=next_step))
 
-    def _known(
-        self, bench: Bench, fixtures: list[Fixture], patches: list[Patched], wide: WideSearch
-    ) -> list[Known]:
+    def _known(self, bench: Bench, fixtures: list[Fixture], patches: list[Patched], wide: WideSearch) -> list[Known]:
         """Fixtures and misconceptions on the first seed, where they are looked at most closely."""
         said, found = answers.judge_fixtures(self._scope, bench, fixtures, thorough=not self._scope.settings.quick)
         self._complaints += said

@@ -62,5 +62,7 @@ def complaints(scope: Scope, margins: Margins) -> list[Complaint]:
         found.append(complaint("margin", place, said, f"at most {1 / APART:.2f}: a case that is better conditioned"))
     if margins.wrong is not None and margins.wrong.ratio < APART:
         said = f"{margins.wrong.who} is caught by {margins.wrong.ratio:.2f} times what is allowed only ({margins.wrong.where})"
-        found.append(complaint("margin", place, said, f"at least {APART:g} times: a case that shows the mistake more clearly"))
+        found.append(
+            complaint("margin", place, said, f"at least {APART:g} times: a case that shows the mistake more clearly")
+        )
     return found

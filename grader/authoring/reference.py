@@ -128,7 +128,9 @@ class _Run:
         assert self._exercise.solution is not None
         submission = read_submission(self._exercise.solution)
         # Limits are looked at apart: a narrow one must be told as such, and not as a reference that fails.
-        limits = Limits.of(max(PATIENCE * self._exercise.spec.limits.time, PATIENCE_FLOOR), self._exercise.spec.limits.memory)
+        limits = Limits.of(
+            max(PATIENCE * self._exercise.spec.limits.time, PATIENCE_FLOOR), self._exercise.spec.limits.memory
+        )
         student = Student(self._scope.runner, self._exercise, submission, None, limits)
         try:
             refused = student.load()
@@ -156,7 +158,9 @@ class _Run:
             outcome = trial.outcome(case, dtype)
             if not outcome.returned:
                 said = f"the reference fails on case `{case.name}` in {dtype}: {words(outcome)}"
-                wrong = complaint("reference", self._scope.places.case(case.name), said, "a result", next_step=self._rerun(case))
+                wrong = complaint(
+                    "reference", self._scope.places.case(case.name), said, "a result", next_step=self._rerun(case)
+                )
                 found.setdefault(case.name, wrong)
                 continue
             if outcome.seconds > self.slowest:
@@ -244,7 +248,9 @@ class _Run:
         if report.status != "graded":
             if "the reference of" not in str(report.reason):
                 raise GraderFault(str(report.reason))
-            return [complaint("reference", self._solution(), str(report.reason), "a result for every case and relation")]
+            return [
+                complaint("reference", self._solution(), str(report.reason), "a result for every case and relation")
+            ]
         self.undecided = tuple(check.id for check in report.checks if check.neutral)
         return [
             complaint(

@@ -78,7 +78,9 @@ def _counts(linted: Linted) -> str:
 def _margins(linted: Linted) -> str:
     assert linted.margins is not None
     honest, wrong = linted.margins.honest, linted.margins.wrong
-    best = "no wrong answer is told by its values" if wrong is None else f"wrong answers from {ratio(wrong)} ({wrong.who})"
+    best = (
+        "no wrong answer is told by its values" if wrong is None else f"wrong answers from {ratio(wrong)} ({wrong.who})"
+    )
     return f"honest answers up to {ratio(honest)} of what is allowed ({honest.who}); {best}"
 
 

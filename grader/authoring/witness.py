@@ -210,7 +210,9 @@ def draw(exercise: Exercise, recipe: Recipe, index: int, dims: Mapping[str, Any]
     edge = spec.cases.edge.get(recipe.base) or schema.EdgeCase(title="random shapes")
     name = recipe.label + ("" if dims is None else "*pinned")
     if dims is not None:
-        entries = {key: entry if isinstance(entry, schema.Dim) else schema.Dim(value=entry) for key, entry in dims.items()}
+        entries = {
+            key: entry if isinstance(entry, schema.Dim) else schema.Dim(value=entry) for key, entry in dims.items()
+        }
         edge = edge.model_copy(update={"dims": entries})
     merged = dict(exercise.edge_inputs.get(recipe.base, {}))
     for key in recipe.inputs:
@@ -242,7 +244,9 @@ def paste(exercise: Exercise, recipe: Recipe, dims: Mapping[str, Any], dtype: st
     body: dict[str, Any] = {"title": "what this case is about"}
     if dims:
         body["dims"] = dict(dims)
-    inputs: dict[str, Any] = {name: dict(raw) if raw is not None else None for name, raw in edge.inputs.items()} if edge else {}
+    inputs: dict[str, Any] = (
+        {name: dict(raw) if raw is not None else None for name, raw in edge.inputs.items()} if edge else {}
+    )
     for name in recipe.inputs:
         inputs[name] = {**(inputs.get(name) or {}), **_written(_entries(exercise, recipe.base)[name], recipe.factor)}
     if inputs:

@@ -45,7 +45,9 @@ def check(trial: Trial, question: Question) -> Ruling:
         operation = inert(str(found.get("operation") or "an operation"))[:100]
         if found.get("own") is True:
             claim = "On another device than the CPU the function goes wrong."
-            return _failed(case, outcome, claim, found, "do not ask what kind of tensor it is, and catch no exceptions.")
+            return _failed(
+                case, outcome, claim, found, "do not ask what kind of tensor it is, and catch no exceptions."
+            )
         return _undecided(f"{operation} cannot be imitated on another device")
     claim = (
         f"The result{inert(str(found.get('path', '')))[:60]} is not on the device of the inputs."

@@ -65,7 +65,9 @@ def check(trial: Trial, question: Question) -> Ruling:
         )
         for k in range(PERTURBED)
     ]
-    largest = max((float(np.abs(found).max()) for found in base.values() if found is not None and found.size), default=0.0)
+    largest = max(
+        (float(np.abs(found).max()) for found in base.values() if found is not None and found.size), default=0.0
+    )
     missing, different = [], []
     for name, theirs in base.items():
         verdict = _compare(mine.get(name), theirs, [other.get(name) for other in moved], FLOOR * largest)

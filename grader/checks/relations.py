@@ -102,12 +102,16 @@ def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: boo
             return Ruling(verdict, cause, varied, DTYPE, outcome)
         answer = _part(trial, trial.oracle.raw(varied, DTYPE).value, check.part)
         if answer is None or answer.shape != theirs.shape:
-            raise _author(trial, question, f"the reference's result changes shape with the inputs in case `{case.name}`")
+            raise _author(
+                trial, question, f"the reference's result changes shape with the inputs in case `{case.name}`"
+            )
         moved = _part(trial, outcome.value, check.part)
         if moved is None or moved.shape != mine.shape:
             if not leaks:
                 # It moved, and yet nobody can say which positions did.
-                return Ruling("skipped", "values", facts={"why": "its results change shape with the values of the inputs"})
+                return Ruling(
+                    "skipped", "values", facts={"why": "its results change shape with the values of the inputs"}
+                )
             # A result whose very shape depends on an input is moved by it everywhere.
             moved = np.full(mine.shape, np.nan)
         got[:, at] = _movement(mine, moved, axis) / allowed

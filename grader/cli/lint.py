@@ -33,8 +33,15 @@ Examples:
 @click.option("--quick", is_flag=True, help="A sample of the mutants and fewer seeds.")
 @click.option("--strict", is_flag=True, help="Ask for fixtures, misconceptions, hints and a worked example too.")
 @click.option("--json", "json_path", metavar="FILE", help="Write what was found as JSON; - is standard output, alone.")
-@click.option("--jobs", type=click.IntRange(1, 64), metavar="N", help="Workers at once (default: one per core, at most 8).")
-@click.option("--seeds", type=click.IntRange(1, 1000), metavar="N", help="Seeds per fixture and misconception (default: 3, quick 2).")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), metavar="N", help="Workers at once (default: one per core, at most 8)."
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Seeds per fixture and misconception (default: 3, quick 2).",
+)
 @frame.library_options
 def lint(
     names: tuple[str, ...],
@@ -113,7 +120,12 @@ def progress(name: str) -> Iterator[Watch]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns: tuple[Any, ...] = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=frame.console(stderr=True), transient=True) as bar:
 
         def watch(stage: str, total: int) -> Callable[[], None]:
