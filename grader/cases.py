@@ -176,8 +176,9 @@ def _needs(entry: schema.Dim, name: str) -> set[str]:
 def _recompute(spec: schema.ExerciseFile, edge: schema.EdgeCase | None, sizes: dict[str, int]) -> dict[str, int]:
     entries = _dim_entries(spec, edge)
     for name in _order(entries):
-        if isinstance(entries[name].value, str):
-            sizes[name] = expressions.integer(entries[name].value, sizes)  # type: ignore[arg-type]
+        value = entries[name].value
+        if value is not None:
+            sizes[name] = expressions.integer(_whole(value), sizes)
     return {name: sizes[name] for name in entries}
 
 

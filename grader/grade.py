@@ -146,6 +146,9 @@ def replayed(exercise: Exercise, oracle: Oracle, options: Options) -> Plan:
         if large is not None:
             raise UsageError(f"--case {text}: {large}={(dims or {})[large]} is larger than this case ever draws it")
         case = cases.draw(exercise, name, int(index), seed, dims)
+        fixed = next((dim for dim, size in (dims or {}).items() if case.dims[dim] != size), None)
+        if fixed is not None:
+            raise UsageError(f"--case {text}: {fixed} is {case.dims[fixed]} here, and cannot be chosen")
         if dims is not None and not cases.dims_allowed(exercise, name, case.dims):
             raise UsageError(f"--case {text}: these sizes break a constraint of `{exercise.name}`")
         edge = spec.cases.edge.get(name)
@@ -228,15 +231,15 @@ def _with_cause(
 
 def _relevant(exercise: Exercise, plan: Plan) -> tuple[Question, ...]:
     """The questions that one replayed case can answer; raises `UsageError` when no check looks at it."""
-    case = plan.cases[0][0]
     found = []
     for question in questions(exercise):
-        named = {question.cases} if isinstance(question.cases, str) else set(question.cases or ())
-        if not named and question.check.kind in ON_RANDOM:
-            named = {"random"}
-        if not named or case.name in named or case.group in named:
+        kind = question.check.kind
+        cases_seen = question.cases or ("random" if kind in ON_RANDOM else None)
+        wide = kind in ON_RANDOM or (kind == "peak_memory" and question.dtypes is None)
+        if plan.select(cases_seen, ("float64",) if wide else question.dtypes):
             found.append(question)
-    if not any(not question.advisory for question in found):
+    if all(question.advisory for question in found):
+        case = plan.cases[0][0]
         raise UsageError(f"--case: no check of `{exercise.name}` that counts looks at the case `{case.name}`")
     return tuple(found)
 

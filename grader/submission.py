@@ -14,7 +14,7 @@ from grader import cases
 from grader.cases import Case
 from grader.errors import GraderFault
 from grader.model import Change, Error, Outcome
-from grader.sandbox.protocol import Array, Opaque, ProtocolError, Value
+from grader.sandbox.protocol import Array, Opaque, ProtocolError, TooLarge, Value
 from grader.sandbox.runner import Fault, Limits, Reply, Runner, Worker
 from grader.spec.exercise import Exercise
 
@@ -259,6 +259,8 @@ class Student:
             body = inert_value(reply.value())
             if header.get("status") != "returned" or not isinstance(body, dict) or "result" not in body:
                 raise ProtocolError("not a reply to a call")
+        except TooLarge as error:
+            return Outcome("too_large", detail=str(error), seconds=seconds)
         except ProtocolError as error:
             # Only a worker that was taken over answers like this; nothing else it says is worth reading.
             self._drop_worker()

@@ -43,7 +43,7 @@ ACTS = {
     "os.listdir('/')": ("read", "'/'"),
     "np.save('weights.npy', np.ones(2))": ("write", "weights.npy"),
     "np.load('weights.npy')": ("read", "weights.npy"),
-    "asyncio.new_event_loop()": ("other", "selectors"),
+    "asyncio.new_event_loop()": ("network", "selectors"),
 }
 ALLOWED = (
     "open(scratch + '/a', 'w').write('x')",

@@ -19,6 +19,7 @@ import jsonschema
 import ordinary_user
 import pytest
 from conftest import BIN, ROOT, Command, Ran
+from soaking import children
 
 from grader import cases
 from grader.grade import Options, grade
@@ -159,19 +160,6 @@ def test_broken_misconceptions_cost_a_diagnosis_and_no_grade(command: Command, t
 SLEEPS = "import time\n\nimport numpy as np\n\n\ndef softmax(x, axis):\n    time.sleep(0.15)\n    e = np.exp(x - x.max(axis=axis, keepdims=True))\n    return e / e.sum(axis=axis, keepdims=True)\n"
 
 
-def children(pid: int) -> list[int]:
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == pid and fields[0] != "Z":
-                found.append(int(entry))
-    return found
-
-
 def zygote_at_work(pid: int, seconds: float = 60) -> int:
     """The process that has forked workers for the command ``pid``; waits until it has two."""
     deadline = time.monotonic() + seconds
@@ -242,6 +230,39 @@ def test_nothing_is_left_of_a_grader_that_is_killed(tmp_path: Path) -> None:
         while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+
+
+@linux
+@pytest.mark.parametrize("way", ["fork", "exec"])
+def test_a_reference_does_not_outlive_a_grader_that_is_killed(tmp_path: Path, way: str) -> None:
+    """One that computes for ever notices no closed pipe."""
+    options = library(tmp_path, CALL + "while True: pass", limit=100)
+    with grading(tmp_path, "--runner", way, *options) as process:
+        deadline = time.monotonic() + 60
+        family: list[int] = []
+        while not family and time.monotonic() < deadline:
+            family = [pid for pid in offspring(process.pid) if computing(pid) > 2.5]
+            time.sleep(0.02)
+        assert family, "nothing was seen computing"
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 20
+        while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+
+
+def offspring(pid: int) -> list[int]:
+    found = children(pid)
+    return [*found, *(inner for child in found for inner in offspring(child))]
+
+
+def computing(pid: int) -> float:
+    """Seconds that a process has computed so far."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0
 
 
 def exercise_in(folder: Path, solution: str, limit: float = 0.5) -> Exercise:

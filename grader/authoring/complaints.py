@@ -11,13 +11,14 @@ from grader.spec import document as documents
 from grader.spec.exercise import Exercise
 
 ERROR, STRICT, ADVICE = "error", "strict", "advice"
+UNDER_EDGE = "paste under `cases: edge:` of exercise.yaml, and name it:"
 
 
 @dataclass(frozen=True)
 class Complaint:
     """One thing that is wrong (``error``), that our own catalogue asks for (``strict``), or worth a look (``advice``).
 
-    ``rule`` is a stable name for other programs; ``paste`` is YAML to put into the exercise file as it stands.
+    ``rule`` is a stable name for other programs; ``paste`` is text to put, as it stands, where ``paste_into`` says.
     """
 
     rule: str
@@ -25,6 +26,7 @@ class Complaint:
     level: str = ERROR
     next_step: str = ""
     paste: str = ""
+    paste_into: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -37,6 +39,7 @@ class Complaint:
             "expected": self.finding.expected,
             "next": self.next_step,
             "paste": self.paste,
+            "paste_into": self.paste_into,
         }
 
 
@@ -83,6 +86,7 @@ def complaint(
     level: str = ERROR,
     next_step: str = "",
     paste: str = "",
+    paste_into: str = UNDER_EDGE,
 ) -> Complaint:
     path, line, column = place
     return Complaint(

@@ -10,7 +10,6 @@ from typing import Any
 from grader import __version__
 from grader.authoring.complaints import ADVICE, STRICT, Complaint
 from grader.authoring.lint import Linted
-from grader.authoring.margins import Margin
 from grader.authoring.mutation import CRASHED, EQUIVALENT, FATES, KILLED, SURVIVED, TOLERATED
 
 SCHEMA_VERSION = 1
@@ -53,7 +52,7 @@ def _complaint(each: Complaint, again: bool) -> Iterator[tuple[str, str]]:
     if each.paste and again:
         yield "text", "    the same case as above"
     elif each.paste:
-        yield "text", "    paste under `cases: edge:` of exercise.yaml, and name it:"
+        yield "text", f"    {each.paste_into}"
         yield from (("text", f"    {line}") for line in each.paste.splitlines())
     if each.next_step:
         yield "text", f"    next: {each.next_step}"
@@ -79,16 +78,9 @@ def _margins(linted: Linted) -> str:
     assert linted.margins is not None
     honest, wrong = linted.margins.honest, linted.margins.wrong
     best = (
-        "no wrong answer is told by its values" if wrong is None else f"wrong answers from {ratio(wrong)} ({wrong.who})"
+        "no wrong answer is told by its values" if wrong is None else f"wrong answers from {_number(wrong.to_dict())} ({wrong.who})"
     )
-    return f"honest answers up to {ratio(honest)} of what is allowed ({honest.who}); {best}"
-
-
-def ratio(margin: Margin | None) -> str:
-    """A ratio to the tolerance as the table prints it."""
-    if margin is None:
-        return "-"
-    return "0" if margin.ratio == 0 else f"{margin.ratio:.2g}"
+    return f"honest answers up to {_number(honest.to_dict())} of what is allowed ({honest.who}); {best}"
 
 
 def to_json(results: Sequence[Linted], strict: bool, quick: bool) -> str:
@@ -132,18 +124,23 @@ def _exercise(linted: Linted, strict: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(results: Sequence[Linted]) -> str:
-    """The Markdown table of docs/fidelity.md."""
-    head = "exercise | checks | right | wrong | misconceptions | mutants | killed | by crashing | tolerated | no difference found | honest, at most | wrong, at least"
+def table(report: dict[str, Any]) -> str:
+    """The Markdown table of docs/fidelity.md, from the JSON of a lint."""
+    head = "exercise | checks | right | wrong | misconceptions | mutants | killed | by crashing | tolerated | alike | honest, at most | wrong, at least"
     rows = [f"| {head} |", "|---" + "|---:" * head.count("|") + "|"]
-    for linted in results:
-        kinds = Counter(answer.kind for answer in linted.known)
-        fates = Counter(fate.fate for fate in linted.fates)
-        margins = linted.margins
+    for each in report["exercises"]:
+        mutants, margins = each["mutants"], each["margins"] or {"honest": None, "wrong": None}
         cells = [
-            f"`{linted.exercise}`", linted.checks, kinds["right"], kinds["wrong"], kinds["misconception"], len(linted.fates),
-            fates[KILLED], fates[CRASHED], fates[TOLERATED], fates[EQUIVALENT],
-            ratio(margins.honest) if margins is not None else "-", ratio(margins.wrong) if margins is not None else "-",
+            f"`{each['exercise']}`", each["checks"], each["fixtures"]["right"], each["fixtures"]["wrong"], each["misconceptions"],
+            mutants["total"], *(mutants[fate] for fate in (KILLED, CRASHED, TOLERATED, EQUIVALENT)),
+            _number(margins["honest"]), _number(margins["wrong"]),
         ]  # fmt: skip
         rows.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(rows) + "\n"
+
+
+def _number(margin: dict[str, Any] | None) -> str:
+    """A ratio to the tolerance in two digits; a dash where there is none."""
+    if margin is None or margin["ratio"] is None:
+        return "-"
+    return "0" if margin["ratio"] == 0 else f"{margin['ratio']:.2g}"

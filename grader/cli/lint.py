@@ -112,7 +112,7 @@ def runners() -> Iterator[Callable[[str], Runner]]:
 
 @contextmanager
 def progress(name: str) -> Iterator[Watch]:
-    """A bar per stage on standard error, where that is a terminal."""
+    """One bar on standard error, started anew for each stage, where that is a terminal."""
     from grader.authoring.scope import unwatched
 
     if not sys.stderr.isatty():
@@ -127,9 +127,11 @@ def progress(name: str) -> Iterator[Watch]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=frame.console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
 
         def watch(stage: str, total: int) -> Callable[[], None]:
-            task = bar.add_task(f"{name}: {stage}", total=total)
+            if total:
+                bar.reset(task, total=total, description=f"{name}: {stage}")
             return lambda: bar.advance(task)
 
         yield watch

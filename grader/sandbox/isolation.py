@@ -240,11 +240,27 @@ def _barrier(path: str) -> str:
 # --- The worker --------------------------------------------------------------------------------------------------------
 
 
-def lock(policy: Policy, keep_fds: Collection[int], parent: int | None = None) -> Applied:
+def prepare(read_paths: tuple[str, ...], list_paths: tuple[str, ...]) -> int | None:
+    """The file rules of a policy without a scratch folder, as a descriptor for `lock`; None where there is no Landlock.
+
+    A zygote does this once: hundreds of rules are most of what a lock costs, and its workers inherit them. What a
+    process may read of itself in /proc has another path in each; `lock` adds rules that leave nothing else there.
+    """
+    if not linux.SUPPORTED:
+        return None
+    try:
+        shared = tuple(path for path in read_paths if not path.startswith("/proc/"))
+        return landlock.build(_rules(Policy((*shared, "/proc"), list_paths)))
+    except OSError:
+        # Each lock tries anew, and says why it could not.
+        return None
+
+
+def lock(policy: Policy, keep_fds: Collection[int], parent: int | None = None, prepared: int | None = None) -> Applied:
     """Lock this process for good, before it runs anything of a submission's. The order is part of the design.
 
     ``keep_fds`` stay open, all others are closed. ``parent`` is the pid of the process that forked this one: if it has
-    died already, this one ends. Layers that the machine lacks are reported, not raised; raises RuntimeError if there
+    died already, this one ends. ``prepared`` are the policy's file rules from `prepare`. Layers that the machine lacks are reported, not raised; raises RuntimeError if there
     is a second thread, which would stay outside.
     """
     layers: list[str] = []
@@ -267,12 +283,17 @@ def lock(policy: Policy, keep_fds: Collection[int], parent: int | None = None) -
     _change_user(policy, layers, missing)
     linux.prctl(linux.PR_SET_DUMPABLE, 1)
     _attempt("capabilities", linux.drop_capabilities, layers, missing)
-    _close_all_but(keep_fds, layers)
+    _close_all_but({*keep_fds, prepared} if prepared is not None else keep_fds, layers)
     # As the user it is now, and while /proc can still be listed.
     tasks = _count_tasks()
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     try:
-        landlock.restrict(_rules(policy))
+        if prepared is None:
+            landlock.enforce(landlock.build(_rules(policy)))
+        else:
+            own = landlock.build(_rules_of_its_own(policy))
+            landlock.enforce(prepared)
+            landlock.enforce(own)
         layers.append("landlock")
     except OSError as error:
         missing.append(_no_landlock(error))
@@ -304,6 +325,12 @@ def _rules(policy: Policy) -> list[tuple[str, int]]:
     rules = [(path, landlock.DISCARD if path == os.devnull else landlock.READ) for path in policy.read_paths]
     rules += [(path, landlock.LIST) for path in policy.list_paths]
     return rules + ([(policy.scratch, landlock.WRITE)] if policy.scratch is not None else [])
+
+
+def _rules_of_its_own(policy: Policy) -> list[tuple[str, int]]:
+    """Of /proc what the policy names, seen from this process; all else is left to the rules that were prepared."""
+    elsewhere = [(f"/{name}", landlock.ANYTHING) for name in os.listdir("/") if name != "proc"]
+    return elsewhere + [(path, landlock.READ) for path in policy.read_paths if path.startswith("/proc/")]
 
 
 def _change_user(policy: Policy, layers: list[str], missing: list[Missing]) -> None:

@@ -47,6 +47,8 @@ DISCARD = _READ_FILE | _WRITE_FILE | _TRUNCATE
 """For /dev/null: writing there changes nothing, and redirecting output to it is an honest habit."""
 WRITE = READ | _WRITE_FILE | _TRUNCATE | _MAKE_REG | _MAKE_DIR | _REMOVE_FILE | _REMOVE_DIR
 """For the scratch folder: plain files and folders; no links, sockets, pipes or devices, nothing moved in or out."""
+ANYTHING = WRITE
+"""Left to be decided by other rules: where two sets are in force, each must allow what is done."""
 
 
 def abi() -> int:
@@ -54,11 +56,10 @@ def abi() -> int:
     return linux.syscall(_CREATE_RULESET, 0, 0, _CREATE_RULESET_VERSION)
 
 
-def restrict(rules: Iterable[tuple[str, int]]) -> int:
-    """Let this process open nothing but what ``rules`` (path, rights) name; returns the ABI.
+def build(rules: Iterable[tuple[str, int]]) -> int:
+    """A descriptor of the rules (path, rights), which any process that holds it can put in force for itself.
 
-    A folder's rights hold for all below it. Paths that do not exist are left out. Needs no_new_privs and a single
-    thread: other threads would stay outside. Raises OSError.
+    A folder's rights hold for all below it. Paths that do not exist are left out. Raises OSError.
     """
     version = abi()
     files = _FILE_RIGHTS[max(known for known in _FILE_RIGHTS if known <= version)]
@@ -87,7 +88,18 @@ def restrict(rules: Iterable[tuple[str, int]]) -> int:
                     linux.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.addressof(rule), 0)
             finally:
                 os.close(fd)
+    except BaseException:
+        os.close(ruleset)
+        raise
+    return ruleset
+
+
+def enforce(ruleset: int) -> None:
+    """Let this process open nothing but what the rules of ``build`` name, and close their descriptor.
+
+    Needs no_new_privs and a single thread: other threads would stay outside. Raises OSError.
+    """
+    try:
         linux.syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
-    return version

@@ -103,6 +103,8 @@ def from_native(value: Any, depth: int = 0, budget: list[int] | None = None) -> 
     if kind is tuple or (isinstance(value, tuple) and hasattr(kind, "_fields")):
         return tuple(from_native(item, depth + 1, budget) for item in value)
     if isinstance(value, dict) and kind.__module__ in ("builtins", "collections"):
+        # Keys are parts too.
+        budget[0] -= len(value)
         return {_key(key): from_native(item, depth + 1, budget) for key, item in value.items()}
     if isinstance(value, np.generic):
         return _from_ndarray(np.asarray(value), "scalar")

@@ -77,8 +77,12 @@ def become_worker(
     output: int,
     parent: int | None,
     readable: Readable | None = None,
+    prepared: int | None = None,
 ) -> None:
-    """Turn this process into a worker and serve until the grader closes the pipe. Never returns."""
+    """Turn this process into a worker and serve until the grader closes the pipe. Never returns.
+
+    ``prepared`` are the file rules that go with ``readable``, from `isolation.prepare`.
+    """
     status = 0
     try:
         null = os.open(os.devnull, os.O_RDONLY)
@@ -98,9 +102,13 @@ def become_worker(
             read_paths, list_paths = readable or find_readable()
             rules = {"read_paths": read_paths, "list_paths": list_paths, **spec["policy"]}
             policy = isolation.Policy.from_dict(rules)
-            applied = isolation.lock(policy, (0, 1, 2, requests, replies), parent).to_dict()
+            own = policy.scratch is not None or (policy.read_paths, policy.list_paths) != (read_paths, list_paths)
+            applied = isolation.lock(policy, (0, 1, 2, requests, replies), parent, None if own else prepared).to_dict()
             if policy.layers != "off":
                 forbidden.watch(policy.scratch)
+        elif linux.SUPPORTED:
+            # A reference is not locked, and no limit of its own ends it: it must not outlive its zygote.
+            linux.die_with_parent()
         pipe = Pipe(requests, replies)
         pipe.send({"ready": True, "applied": applied, "versions": spec.get("versions", {})})
         Host(pipe, read_paths).serve()
@@ -132,6 +140,7 @@ def serve(framework: str, control: socket.socket, entered: tuple[str, ...] = ())
     children: dict[int, int] = {}
     # Found once: every worker of this zygote may read the same.
     readable_paths = find_readable()
+    prepared = isolation.prepare(*readable_paths)
     # Not select(), which knows no descriptor above 1023: the control socket has the number that the grader gave it.
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -149,7 +158,7 @@ def serve(framework: str, control: socket.socket, entered: tuple[str, ...] = ())
             if message is None:
                 break
             if "spawn" in message:
-                _spawn(control, message, fds, children, (wake_read, wake_write), readable_paths)
+                _spawn(control, message, fds, children, (wake_read, wake_write), readable_paths, prepared)
     for pid in children:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -165,6 +174,7 @@ def _spawn(
     children: dict[int, int],
     own: tuple[int, int],
     readable_paths: Readable,
+    prepared: int | None,
 ) -> None:
     requests, replies, output = fds
     parent = os.getpid()
@@ -180,7 +190,7 @@ def _spawn(
         control.close()
         for fd in own:
             os.close(fd)
-        become_worker(message, requests, replies, output, parent, readable_paths)
+        become_worker(message, requests, replies, output, parent, readable_paths, prepared)
     for fd in fds:
         os.close(fd)
     children[pid] = message["spawn"]
