@@ -40,7 +40,19 @@ Hostile and broken submissions, and what is reported of each. Every file lies in
 says what must be reported; `tests/test_attacks.py` runs them all through the real command, under both ways to start a worker.
 None passes, none makes the grader fail, and none leaves a file, a process or a word to the outside behind.
 
-This table is written by `python benchmarks/attacks.py --write`. The verdict and the cause are those of the first check that
+## A submission that owns its whole worker
+
+It may replace the worker's modules, write frames of its own to the pipe, before a call or in place of a reply, and walk every
+frame and object of its process. What it can reach holds no expected value, no seed and no verdict, and the kernel keeps it from
+every other process, so all it can send is an answer, and only right values pass. What it can lie about is what a worker
+says of itself, and only where its values are right: that inputs are unchanged, which device a tensor is on, whether a result was a
+tensor or an array, how much memory a call held, and which functions its file calls.
+
+Links, pipes, strange names and files that shadow a module are in `tests/test_attack_surroundings.py`.
+
+## The table
+
+It is written by `python benchmarks/attacks.py --write`. The verdict and the cause are those of the first check that
 counts and did not pass.
 
 | attack | file | verdict | cause |

@@ -75,7 +75,11 @@ def close(actual: Value, expected: Value, tolerance: float) -> bool:
         return same and all(close(actual[key], expected[key], tolerance) for key in expected)
     if isinstance(expected, float) and not isinstance(actual, Opaque):
         number = compare.numbers(actual)
-        return number is not None and number.shape == () and bool(np.isclose(number, expected, rtol=tolerance, atol=tolerance))
+        return (
+            number is not None
+            and number.shape == ()
+            and bool(np.isclose(number, expected, rtol=tolerance, atol=tolerance))
+        )
     return bool(actual == expected)
 
 
@@ -97,7 +101,11 @@ def tally(exercise: Exercise, library: Library, runner: Runner) -> Tally:
     found, _ = answers.read_fixtures(scope)
     patches, _ = answers.read_patches(scope)
     # A fixture that only advisory checks tell is no wrong answer: its statement allows it.
-    sources = [(f.right, Source(f.path.name, f.path.read_bytes(), f.path.name)) for f in found if f.right or _wrong(f, counting)]
+    sources = [
+        (f.right, Source(f.path.name, f.path.read_bytes(), f.path.name))
+        for f in found
+        if f.right or _wrong(f, counting)
+    ]
     sources += [(False, patched.source) for patched in patches]
     bench = Bench(exercise, runner, SEED)
     dtype = "float32" if "float32" in exercise.spec.dtypes else exercise.spec.dtypes[0]

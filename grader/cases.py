@@ -444,15 +444,22 @@ def example(exercise: Exercise, name: str, seed: int, provided: Mapping[str, Val
     """A published case; ``provided`` are the inputs that the reference's ``cases`` gave for it."""
     entry = exercise.spec.cases.examples[name]
     arguments: dict[str, Any] = {}
-    for key, spec in exercise.spec.inputs.items():
-        if provided is not None:
-            if key in provided:
-                arguments[key] = _from_value(spec, provided[key])
-        elif key in entry.inputs:
-            try:
-                arguments[key] = _from_literal(spec, entry.inputs[key])
-            except (ValueError, TypeError) as error:
-                raise _author_error(exercise, name, f"input `{key}`: {error}") from None
+    given: Mapping[str, Any] = entry.inputs if provided is None else provided
+    last = max((at for at, key in enumerate(exercise.spec.inputs) if key in given), default=-1)
+    for at, (key, spec) in enumerate(exercise.spec.inputs.items()):
+        if key not in given:
+            if at > last:
+                break
+            # Arguments are passed by position, so that one before the last cannot be left out of the call.
+            if not spec.optional:
+                raise _author_error(exercise, name, f"input `{key}` is missing")
+        try:
+            if key in given and provided is not None:
+                arguments[key] = _from_value(spec, given[key])
+            else:
+                arguments[key] = _from_literal(spec, given[key] if key in given else spec.default)
+        except (ValueError, TypeError, KeyError) as error:
+            raise _author_error(exercise, name, f"input `{key}`: {error}") from None
     grid = "float64" if set(entry.dtypes or ("float64",)) == {"float64"} else "float32"
     return Case(
         name=name,

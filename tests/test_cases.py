@@ -432,6 +432,39 @@ def test_an_example_is_its_literals(tmp_path: Path) -> None:
     assert (case.golden, case.golden_tolerance, case.token, case.group) == ([1, 2], 1e-3, "3:one", "examples")
 
 
+def test_an_example_may_leave_out_what_has_a_default(tmp_path: Path) -> None:
+    """Arguments go by position: one that is left out before another is passed as its default."""
+    body = """
+    framework: numpy
+    inputs: {a: {shape: [2]}, b: {shape: [2], default: null}, c: {value: 1, default: 7}, d: {shape: [1], default: null}}
+    cases:
+      random: 0
+      examples:
+        all: {title: all, inputs: {a: [1, 2], b: [3, 4], c: 5, d: [6]}}
+        middle: {title: middle, inputs: {a: [1, 2], d: [6]}}
+        end: {title: end, inputs: {a: [1, 2], b: [3, 4]}}
+    checks: [{kind: values}]
+    """
+    toy_ = exercise(tmp_path, body)
+    assert list(cases.example(toy_, "all", 1).arguments) == ["a", "b", "c", "d"]
+    middle = cases.example(toy_, "middle", 1).arguments
+    assert list(middle) == ["a", "b", "c", "d"] and middle["b"] is None and middle["c"] == 7
+    assert list(cases.example(toy_, "end", 1).arguments) == ["a", "b"]
+    with pytest.raises(AuthorError, match="input `a` is missing"):
+        cases.example(toy_, "end", 1, {"b": None})
+
+
+def test_sizes_at_which_nothing_can_be_drawn_are_the_authors_error(tmp_path: Path) -> None:
+    body = """
+    framework: numpy
+    dims: {V: {range: 1..4, free: true}, n: 2..3}
+    inputs: {ids: {kind: ids, shape: [n], below: V}}
+    checks: [{kind: values}]
+    """
+    with pytest.raises(AuthorError, match=r"case `random`: no integer in \[0, 0\)"):
+        cases.draw(exercise(tmp_path, body), "random", 0, 1, {"V": 0})
+
+
 # --- functions handed in ----------------------------------------------------------------------------------------------
 
 FUNCTION = """

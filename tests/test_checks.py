@@ -193,6 +193,8 @@ WRONG = {
     "a forbidden call": ("source", "forbidden_call", "from torch.nn.functional import scaled_dot_product_attention as sdpa\n" + body("sdpa(x, x, x)")),
     "a missing call": ("source", "missing_call", RIGHT.replace("torch.softmax", "torch.special.softmax")),
     "a large array": ("peak_memory", "peak_memory", body("torch.zeros(500_000, dtype=x.dtype)")),
+    "a large array in NumPy": ("peak_memory", "peak_memory", body("numpy.ones(500_000)", before="import numpy\n")),
+    "a large list": ("peak_memory", "peak_memory", body("list(range(300_000))")),
     "writes into x": ("inputs_unchanged", "inputs_changed", body("x[0, 0, 0] += 1")),
     "asks for gradients": ("inputs_unchanged", "inputs_changed", body("w.requires_grad_(True)", last="return out.detach()")),
     "counts its calls": ("repeatable", "not_repeatable", body("calls[0] += 1", "out = out + 1e-3 * calls[0]", before=CALLED)),

@@ -170,11 +170,13 @@ def test_show_and_hints(command: Command) -> None:
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "120"])
-def test_feedback_fits_the_width(command: Command, columns: str) -> None:
-    wrong = ROOT / "fixtures" / "softmax" / "wrong" / "one_maximum.py"
-    ran = command("grade", "softmax", wrong, "--seed", "1", "-v", COLUMNS=columns)
+def test_feedback_fits_the_width(command: Command, tmp_path: Path, columns: str) -> None:
+    write(tmp_path, (ROOT / "fixtures" / "softmax" / "wrong" / "one_maximum.py").read_bytes())
+    ran = command("grade", "softmax", "--seed", "1", "-v", COLUMNS=columns)
     assert ran.code == 1
-    assert max(len(line) for line in ran.out.splitlines()) <= int(columns)
+    # A command is never broken: it is there to be copied.
+    lines = [line for line in ran.out.splitlines() if "grade softmax" not in line]
+    assert max(map(len, lines)) <= int(columns)
 
 
 def test_a_new_users_path(command: Command, tmp_path: Path) -> None:

@@ -373,6 +373,18 @@ def test_a_slow_reference_widens_the_limit(command: Command, tmp_path: Path) -> 
     assert report["checks"][0]["verdict"] == "timeout"
 
 
+@linux
+def test_a_grader_that_was_stopped_for_a_while_blames_nobody(tmp_path: Path) -> None:
+    """Longer than the wall limit of the call that was being made: its reply is there when the grader goes on."""
+    with grading(tmp_path, "--time-limit", "0.05", "--cases", "2") as process:
+        zygote_at_work(process.pid)
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(6)
+        os.kill(process.pid, signal.SIGCONT)
+        ran = finished(process)
+    assert ran.code == 0 and held(ran)["passed"]
+
+
 # --- disks and folders ------------------------------------------------------------------------------------------------
 
 

@@ -78,7 +78,9 @@ def _margins(linted: Linted) -> str:
     assert linted.margins is not None
     honest, wrong = linted.margins.honest, linted.margins.wrong
     best = (
-        "no wrong answer is told by its values" if wrong is None else f"wrong answers from {_number(wrong.to_dict())} ({wrong.who})"
+        "no wrong answer is told by its values"
+        if wrong is None
+        else f"wrong answers from {_number(wrong.to_dict())} ({wrong.who})"
     )
     return f"honest answers up to {_number(honest.to_dict())} of what is allowed ({honest.who}); {best}"
 

@@ -2,7 +2,7 @@
 
 The block is "Decoder-Only Transformer Forward Pass" (Continuous Function), equations 1 to 7. Its parts come from
 Vaswani et al. 2017 (scaled dot products, section 3.2.1; the causal mask, 3.2.3), Ba et al. 2016 (layer
-normalisation, equation 4) and Xiong et al. 2020 (normalisation ahead of each sublayer, table 1).
+normalisation, equation 3) and Xiong et al. 2020 (normalisation ahead of each sublayer, table 1).
 """
 
 import math
@@ -43,7 +43,7 @@ def embed(ids, tok_emb, pos_emb):
 
 
 def layer_norm(x):
-    """(..., d) -> (..., d), without scale or shift; population variance (Ba et al. 2016, equation 4)."""
+    """(..., d) -> (..., d), without scale or shift; population variance (Ba et al. 2016, equation 3)."""
     mean = x.mean(axis=-1, keepdims=True)
     variance = x.var(axis=-1, keepdims=True)
     return (x - mean) / np.sqrt(variance + EPSILON)

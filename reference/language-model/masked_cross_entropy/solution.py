@@ -1,7 +1,8 @@
 """The masked mean of next-token losses, from logits and labels, NumPy.
 
-Cross-entropy as in "Decoder-Only Transformer Forward Pass" (Continuous Function), the last equation; the shift by the
-row's maximum is that of the log-sum-exp identity (Blanchard, Higham and Higham 2021, equation 1.4).
+Cross-entropy as in "Decoder-Only Transformer Forward Pass" (Continuous Function), the last equation; the
+shift by the row's maximum is analysed in Blanchard, Higham and Higham 2021 ("Accurately computing the
+log-sum-exp and softmax functions").
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """One step of stochastic gradient descent on the loss of a one-block decoder, PyTorch.
 
-The loss is that of "Decoder-Only Transformer Forward Pass" (Continuous Function), equations 1 to 7; the step is
-theta - lr * gradient (Robbins and Monro 1951; Goodfellow et al. 2016, algorithm 8.1, with one batch).
+The loss is that of "Decoder-Only Transformer Forward Pass" (Continuous Function), equations 1 to 7; the step
+is theta - lr * gradient (Robbins and Monro 1951; Goodfellow et al. 2016, algorithm 8.1, with one batch).
 """
 
 import math
@@ -13,7 +13,7 @@ IGNORED = -100
 
 
 def layer_norm(x):
-    """(..., d) -> (..., d), without scale or shift; population variance (Ba et al. 2016, equation 4)."""
+    """(..., d) -> (..., d), without scale or shift; population variance (Ba et al. 2016, equation 3)."""
     mean = x.mean(dim=-1, keepdim=True)
     variance = x.var(dim=-1, keepdim=True, correction=0)
     return (x - mean) / torch.sqrt(variance + EPSILON)
@@ -55,8 +55,8 @@ def masked_cross_entropy(logits, labels):
 def sgd_train_step(params, ids, labels, lr):
     """The parameters after one step of gradient descent, and the loss before it.
 
-    params: dict with tok_emb (V, d), pos_emb (T, d), w_q, w_k, w_v, w_o (d, d), w_1 (d, f), w_2 (f, d), w_u (d, V),
-    b_u (V,); ids and labels (B, T) int64, labels shifted, -100 not counted; lr a number.
+    params: dict with tok_emb (V, d), pos_emb (T, d), w_q, w_k, w_v, w_o (d, d), w_1 (d, f), w_2 (f, d),
+    w_u (d, V), b_u (V,); ids and labels (B, T) int64, labels shifted, -100 not counted; lr a number.
     Returns (dict like params, detached; loss, a 0-d tensor).
     """
     leaves = {name: tensor.detach().clone().requires_grad_(True) for name, tensor in params.items()}

@@ -1,7 +1,7 @@
 """Next-token labels from token ids and a loss mask, NumPy.
 
-The shift is "Decoder-Only Transformer Forward Pass" (Continuous Function), where Y[b, t] = X[b, t + 1] at every
-position that the loss counts; -100 for the others is the `ignore_index` of torch's cross_entropy.
+The shift is that of "Decoder-Only Transformer Forward Pass" (Continuous Function): Y[b, t] = X[b, t + 1] at
+every position that the loss counts; -100 for the others is the `ignore_index` of torch's cross_entropy.
 """
 
 import numpy as np
