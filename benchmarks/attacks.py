@@ -46,7 +46,7 @@ It may replace the worker's modules, write frames of its own to the pipe, before
 frame and object of its process. What it can reach holds no expected value, no seed and no verdict, and the kernel keeps it from
 every other process, so all it can send is an answer, and only right values pass. What it can lie about is what a worker
 says of itself, and only where its values are right: that inputs are unchanged, which device a tensor is on, whether a result was a
-tensor or an array, how much memory a call held, and which functions its file calls.
+tensor or an array, and how much memory a call held. (Which functions its file calls is read before it runs.)
 
 Links, pipes, strange names and files that shadow a module are in `tests/test_attack_surroundings.py`.
 

@@ -168,14 +168,21 @@ class Student:
             "module": self._exercise.name,
             "function": self._exercise.function,
             "arguments": len(self._exercise.spec.inputs),
-            "list_calls": any(check.kind == "source" for check in self._exercise.spec.checks),
         }
         limits = replace(
             self._limits,
             cpu_seconds=self._limits.cpu_seconds * LOAD_FACTOR,
             wall_seconds=self._limits.wall_seconds * LOAD_FACTOR,
         )
-        reply = worker.request(header, blobs=[self._submission.source], limits=limits)
+        reply: Reply | Fault | None = None
+        if any(check.kind == "source" for check in self._exercise.spec.checks):
+            # Told by a worker that has run nothing of the submission yet, which so has no say in it.
+            reply = worker.request({"op": "calls"}, blobs=[self._submission.source], limits=limits)
+            if isinstance(reply, Reply):
+                called = reply.header.get("calls")
+                self.called = tuple(map(str, called[:2000])) if isinstance(called, list) else ()
+        if not isinstance(reply, Fault):
+            reply = worker.request(header, blobs=[self._submission.source], limits=limits)
         self._collect(worker)
         if isinstance(reply, Fault):
             outcome = self._from_fault(reply)
@@ -186,8 +193,6 @@ class Student:
             self._worker = None
             self.load_failure = _load_failure(reply.header.get("fault"))
             return self.load_failure
-        called = reply.header.get("calls")
-        self.called = tuple(map(str, called[:2000])) if isinstance(called, list) else ()
         self._worker = worker
         self._fresh = True
         return None

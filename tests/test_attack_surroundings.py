@@ -85,12 +85,30 @@ def test_files_that_shadow_modules_are_not_imported(command: Command, tmp_path: 
     assert not marker.exists()
 
 
+DENIES = """import sys
+
+import torch.nn.functional as F
+
+source = sys.modules["grader.worker.source"]
+source.called_names = lambda text: []
+
+
+def flash_attention(q, k, v, block_size, causal):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal), q[..., 0]
+"""
+
+
+def test_a_worker_cannot_deny_what_its_file_calls(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "flash_attention.py").write_text(DENIES)
+    report = command("grade", "flash_attention", "--json", "-", "--cases", "1").report()
+    check = next(check for check in report["checks"] if check["cause"] == "forbidden_call")
+    assert check["verdict"] == "fail" and "scaled_dot_product_attention" in check["message"]
+
+
 def test_the_table_in_the_docs_lists_every_attack() -> None:
     """And no other; what it says is what the header of the file says. `python benchmarks/attacks.py --write` writes it."""
     text = (ROOT / "docs" / "attacks.md").read_text(encoding="utf-8")
-    rows = {
-        name: verdict for name, verdict in re.findall(r"^\| .* \| `(.+\.py)` \| (\w+) \| \w* \|$", text, re.MULTILINE)
-    }
+    rows = dict(re.findall(r"^\| .* \| `(.+\.py)` \| (\w+) \| \w* \|$", text, re.MULTILINE))
     assert set(rows) == {f"{path.parent.name}/{path.name}" for path in test_attacks.ATTACKS}
     for path in test_attacks.ATTACKS:
         assert rows[f"{path.parent.name}/{path.name}"] in test_attacks.read(path).verdicts

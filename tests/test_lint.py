@@ -557,3 +557,21 @@ def test_results_come_in_the_order_of_the_sources_and_errors_come_through(
     with pytest.raises(KeyError):
         crew.each([1, 2], fail, unwatched("", 0))
     crew.close()
+
+
+def test_a_fault_of_the_grader_itself_is_no_finding_about_the_exercise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from grader.authoring.lint import Linter
+    from grader.cli.lint import lint
+    from grader.errors import GraderFault
+
+    def fail(self: Linter, folder: Path) -> None:
+        raise GraderFault("no worker could be started")
+
+    write(tmp_path, "sound", Parts())
+    monkeypatch.setattr(Linter, "lint", fail)
+    ran = CliRunner().invoke(lint, ["--json", "-", "--exercises", str(tmp_path / "exercises")], standalone_mode=False)
+    assert ran.return_value == 3
+    finding = json.loads(ran.output)["exercises"][0]["findings"][0]
+    assert finding["rule"] == "grader_fault" and "no worker could be started" in finding["message"]

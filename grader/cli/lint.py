@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cli import frame
+from grader.errors import GraderFault
 
 if TYPE_CHECKING:
     from grader.authoring.scope import Watch
@@ -55,7 +56,8 @@ def lint(
 ) -> int:
     """Prove that exercises accept right answers and reject wrong ones (all of them, unless you name some)."""
     from grader.authoring import summary
-    from grader.authoring.lint import Linter
+    from grader.authoring.complaints import complaint
+    from grader.authoring.lint import Linted, Linter
     from grader.authoring.scope import Settings
     from grader.spec import load
 
@@ -66,11 +68,19 @@ def lint(
             load.load(library, name)
     settings = Settings(quick, strict, jobs or usable_cores(), seeds)
     console = None if json_path == "-" else frame.console()
-    results = []
+    results: list[Linted] = []
+    faults = 0
     with runners() as runner_for:
         for name in dict.fromkeys(names or known):
-            with progress(name) as watch:
-                linted = Linter(library, known, runner_for, settings, watch).lint(known[name])
+            try:
+                with progress(name) as watch:
+                    linted = Linter(library, known, runner_for, settings, watch).lint(known[name])
+            except GraderFault as fault:
+                # One exercise that could not be looked at does not lose what is known of the others.
+                place = (str(known[name] / "exercise.yaml"), 0, 0)
+                said = f"the grader could not lint it: {fault}"
+                linted = Linted(name, (complaint("grader_fault", place, said, next_step=fault.next_step),))
+                faults += 1
             results.append(linted)
             if console is not None:
                 for style, text in summary.lines(linted, strict):
@@ -81,7 +91,7 @@ def lint(
     if console is not None and wrong:
         again = " ".join(linted.exercise for linted in wrong[:8])
         console.print(f"next: mend these, then  grader lint {again}{' --strict' if strict else ''}", soft_wrap=True)
-    return 2 if wrong else 0
+    return 3 if faults else 2 if wrong else 0
 
 
 def usable_cores() -> int:

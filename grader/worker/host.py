@@ -73,7 +73,9 @@ class Host:
             if frame is None:
                 return
             header, buffers = frame
-            if header["op"] == "load":
+            if header["op"] == "calls":
+                self._pipe.send({"calls": source.called_names(bytes(buffers[0]))})
+            elif header["op"] == "load":
                 self._load(header, buffers)
             elif header["op"] == "call":
                 self._call(header, buffers)
@@ -83,8 +85,6 @@ class Host:
     def _load(self, header: dict[str, Any], buffers: list[memoryview]) -> None:
         self._filename = header["filename"]
         started = time.perf_counter()
-        # Read before the submission runs, so that it has no say in it.
-        called = source.called_names(bytes(buffers[0])) if header.get("list_calls") else []
         try:
             self._function = source.load_function(
                 bytes(buffers[0]), self._filename, header["module"], header["function"], header["arguments"]
@@ -94,7 +94,7 @@ class Host:
         except BaseException as error:
             reply = {"loaded": False, "fault": self._fault(error)}
         else:
-            reply = {"loaded": True, "seconds": time.perf_counter() - started, "calls": called}
+            reply = {"loaded": True, "seconds": time.perf_counter() - started}
         _flush()
         self._pipe.send(reply)
 

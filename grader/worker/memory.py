@@ -21,10 +21,6 @@ def peak(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -> dic
     than that was held outside torch, in arrays or lists.
     """
     on_tensors = "torch" in sys.modules and _holds_tensor(native)
-    if on_tensors:
-        # Imported before anything is counted.
-        import torch.utils._python_dispatch
-        import torch.utils._pytree  # noqa: F401
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     try:
@@ -70,6 +66,11 @@ def _torch_peak(function: Any, native: tuple[Any, ...]) -> tuple[Any, float, int
         weakref.finalize(storage, forget, key)
 
     class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # As in `grader.worker.device`: the default imports torch._dynamo, seconds of a student's time.
+            return False
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
             for leaf in tree_leaves(out):
