@@ -21,7 +21,10 @@ from grader.spec import expressions, schema
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 GRADE = build(None)
-COMMANDS: dict[str, click.Command] = {"grade": GRADE, **{f"grader {name}": command for name, command in grader.commands.items()}}
+COMMANDS: dict[str, click.Command] = {
+    "grade": GRADE,
+    **{f"grader {name}": command for name, command in grader.commands.items()},
+}
 EXERCISES = {path.parent.name for path in ROOT.glob("exercises/*/*/exercise.yaml")}
 
 
@@ -78,7 +81,9 @@ KEYS = sorted({pair for model in MODELS for pair in fields(model, set())})
 @pytest.mark.parametrize(("model", "key"), KEYS, ids=lambda value: str(value))
 def test_every_key_of_a_file_is_documented(model: str, key: str) -> None:
     page = (ROOT / "docs" / "exercise-yaml.md").read_text(encoding="utf-8")
-    assert re.search(rf"`{re.escape(key)}`|^\s*-?\s*{re.escape(key)}:|[{{,]\s*{re.escape(key)}:", page, re.MULTILINE), f"{model}.{key}"
+    assert re.search(rf"`{re.escape(key)}`|^\s*-?\s*{re.escape(key)}:|[{{,]\s*{re.escape(key)}:", page, re.MULTILINE), (
+        f"{model}.{key}"
+    )
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
@@ -92,13 +97,26 @@ def causes() -> set[str]:
 
     def strings(node: ast.AST) -> Iterator[str]:
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Constant) and isinstance(inner.value, str) and re.fullmatch(r"[a-z]+(_[a-z]+)*", inner.value):
+            if (
+                isinstance(inner, ast.Constant)
+                and isinstance(inner.value, str)
+                and re.fullmatch(r"[a-z]+(_[a-z]+)*", inner.value)
+            ):
                 yield inner.value
 
-    sources = [*(ROOT / "grader" / "checks").glob("*.py"), ROOT / "grader" / "grade.py", ROOT / "grader" / "submission.py"]
+    sources = [
+        *(ROOT / "grader" / "checks").glob("*.py"),
+        ROOT / "grader" / "grade.py",
+        ROOT / "grader" / "submission.py",
+    ]
     for path in sources:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Ruling" and len(node.args) > 1:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "Ruling"
+                and len(node.args) > 1
+            ):
                 found.update(strings(node.args[1]))
     tree = ast.parse((ROOT / "grader" / "checks" / "verdicts.py").read_text(encoding="utf-8"))
     for node in ast.walk(tree):
@@ -112,19 +130,37 @@ def causes() -> set[str]:
     for module, caller in (("source", "LoadError"), ("host", "_cause")):
         tree = ast.parse((ROOT / "grader" / "worker" / f"{module}.py").read_text(encoding="utf-8"))
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == caller and caller == "LoadError":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == caller
+                and caller == "LoadError"
+            ):
                 first = node.args[0]
                 found.update(strings(first.body) if isinstance(first, ast.IfExp) else strings(first))
                 found.update(strings(first.orelse) if isinstance(first, ast.IfExp) else ())
             if isinstance(node, ast.FunctionDef) and node.name == caller:
-                found.update(word for inner in ast.walk(node) if isinstance(inner, ast.Return) for word in strings(inner))
+                found.update(
+                    word for inner in ast.walk(node) if isinstance(inner, ast.Return) for word in strings(inner)
+                )
     # What a worker says of memory becomes the limit's own cause.
     return found - {"memory"}
 
 
 def test_every_cause_is_documented() -> None:
     found = causes()
-    assert {"leak", "not_read", "gradient_wrong", "no_case", "undecided", "syntax_error", "nan", "exited", "values", "forbidden_operation"} <= found | {"forbidden_operation"}
+    assert {
+        "leak",
+        "not_read",
+        "gradient_wrong",
+        "no_case",
+        "undecided",
+        "syntax_error",
+        "nan",
+        "exited",
+        "values",
+        "forbidden_operation",
+    } <= found | {"forbidden_operation"}
     page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     assert not sorted(cause for cause in found if f"`{cause}`" not in page)
 
@@ -174,7 +210,9 @@ def test_a_command_in_a_document_exists(page: str, line: int, text: str) -> None
             assert word.partition("=")[0] in known, f"{page}:{line}: {word}"
 
 
-@pytest.mark.parametrize(("page", "line", "text"), [entry for entry in TYPED if entry[0] == "README.md"], ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("page", "line", "text"), [entry for entry in TYPED if entry[0] == "README.md"], ids=lambda value: str(value)[:40]
+)
 def test_what_the_readme_names_is_there(page: str, line: int, text: str) -> None:
     words = shlex.split(text)
     if words[0] == "grade" and len(words) > 1 and not words[1].startswith("-"):

@@ -61,7 +61,9 @@ def cases(rng):
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Exercise:
-    body = BODY.replace("reads, inputs: {x: 1}, output: 1, cases: alone", "causal, inputs: {x: 1}, output: 1, cases: random")
+    body = BODY.replace(
+        "reads, inputs: {x: 1}, output: 1, cases: alone", "causal, inputs: {x: 1}, output: 1, cases: random"
+    )
     solution = SOLUTION.replace(" + 0 * x.mean(1, keepdim=True)", "")
     return exercise(tmp_path_factory.mktemp("grade"), body, solution)
 
@@ -87,7 +89,11 @@ def test_everything_passes_and_what_has_no_case_is_nobodys_fault(toy: Exercise, 
     report = graded(toy, RIGHT, warm("torch"))
     found = verdicts(report)
     # Nothing can be filled in a slice that is always empty: the exercise's doing, so its points are given.
-    assert found.pop("ignores") == "skipped" and check(report, "ignores").neutral and check(report, "ignores").cause == "no_case"
+    assert (
+        found.pop("ignores") == "skipped"
+        and check(report, "ignores").neutral
+        and check(report, "ignores").cause == "no_case"
+    )
     assert set(found.values()) == {"pass"}, [(c.id, c.message) for c in report.checks if c.verdict != "pass"]
     assert report.passed and report.score == report.max_score
 
@@ -113,7 +119,10 @@ def test_without_random_cases_nothing_is_said_of_them(toy: Exercise, warm: Warm)
 # --- replaying --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("token", ["7:random-0", "7:random-2", "7:random-1004", "7:alone", "7:alone-1", "7:without", "7:half", "7:given", "7:built"])
+@pytest.mark.parametrize(
+    "token",
+    ["7:random-0", "7:random-2", "7:random-1004", "7:alone", "7:alone-1", "7:without", "7:half", "7:given", "7:built"],
+)
 def test_one_case_of_any_group_can_be_replayed(token: str, toy: Exercise, warm: Warm) -> None:
     report = graded(toy, RIGHT, warm("torch"), case=token)
     found = verdicts(report)
@@ -132,7 +141,14 @@ def test_a_number_means_the_case_that_the_whole_run_counted(toy: Exercise, warm:
         for result in whole.checks:
             if result.case is None or result.verdict != "fail" or "=" in result.case.token:
                 continue
-            replayed = graded(toy, "def toy(x, y=None):\n    return x * 3 + 1\n", warm("torch"), 7, cases=count, case=str(result.case.number))
+            replayed = graded(
+                toy,
+                "def toy(x, y=None):\n    return x * 3 + 1\n",
+                warm("torch"),
+                7,
+                cases=count,
+                case=str(result.case.number),
+            )
             again = next((c for c in replayed.checks if c.id == result.id and c.case is not None), None)
             assert again is not None and again.case is not None
             # Alone, it may be shown on a smaller size: the token is then longer, and of the same case.
@@ -189,12 +205,22 @@ def test_an_exercise_without_any_float(warm: Warm, tmp_path: Path) -> None:
     solution = "import numpy as np\ndef toy(count, keep, ids):\n    return np.cumsum(np.where(keep, ids, -ids)) + count + ids\n"
     toy = exercise(tmp_path, body, solution)
     for seed in (1, 2, 3):
-        report = graded(toy, "import numpy as np\ndef toy(n, k, i):\n    return n + i + ((2 * k - 1) * i).cumsum()\n", warm("numpy"), seed)
+        report = graded(
+            toy,
+            "import numpy as np\ndef toy(n, k, i):\n    return n + i + ((2 * k - 1) * i).cumsum()\n",
+            warm("numpy"),
+            seed,
+        )
         found = verdicts(report)
         assert found.pop("precision") == "skipped" and set(found.values()) == {"pass"}
         assert report.passed, "what nothing continuous can show is not held against anyone"
     assert verdicts(graded(toy, solution.replace("+ count", "+ count + 1"), warm("numpy")))["values"] == "fail"
-    assert verdicts(graded(toy, solution.replace("np.cumsum(np.where(keep, ids, -ids))", "0 * keep"), warm("numpy")))["reads"] == "fail"
+    assert (
+        verdicts(graded(toy, solution.replace("np.cumsum(np.where(keep, ids, -ids))", "0 * keep"), warm("numpy")))[
+            "reads"
+        ]
+        == "fail"
+    )
     assert verdicts(graded(toy, solution.replace("+ ids\n", "+ ids.sum()\n"), warm("numpy")))["causal"] == "fail"
 
 
@@ -247,7 +273,11 @@ checks: [{kind: values}, {kind: inputs_unchanged}, {kind: repeatable}, {kind: st
 def test_results_of_absurd_size_or_kind(value: str, cause: str | None, warm: Warm, tmp_path: Path) -> None:
     toy = exercise(tmp_path, NUMPY, "def toy(x):\n    return x * 2\n")
     report = graded(toy, f"import numpy as np\ndef toy(x):\n    return {value}\n", warm("numpy"), cases=2)
-    assert report.status == "graded" and not report.passed and report.checks[0].verdict in ("fail", "error", "crashed", "memory")
+    assert (
+        report.status == "graded"
+        and not report.passed
+        and report.checks[0].verdict in ("fail", "error", "crashed", "memory")
+    )
     assert cause is None or report.checks[0].cause in (cause, "unsupported_result"), report.checks[0]
     report_json.render(report)
 

@@ -54,7 +54,11 @@ def test_who_may_import_what(path: Path) -> None:
     foreign = {name.partition(".")[0] for name in wanted} - sys.stdlib_module_names - {"grader"}
     if beside:
         assert foreign <= {"numpy", "torch"}, foreign
-        ours = {name for name in wanted if name.startswith("grader") and name not in ("grader", "grader.worker", "grader.sandbox")}
+        ours = {
+            name
+            for name in wanted
+            if name.startswith("grader") and name not in ("grader", "grader.worker", "grader.sandbox")
+        }
         assert all(name.startswith(IN_A_WORKER) and name not in NEVER_IN_A_WORKER for name in ours), ours
     else:
         assert "torch" not in foreign, "the grader never imports torch"
@@ -65,7 +69,10 @@ def test_who_may_import_what(path: Path) -> None:
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
-    graph = {name: {other for other in imports(path, everywhere=False) if other in MODULES} - {name} for name, path in MODULES.items()}
+    graph = {
+        name: {other for other in imports(path, everywhere=False) if other in MODULES} - {name}
+        for name, path in MODULES.items()
+    }
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
@@ -90,4 +97,6 @@ def test_nothing_is_registered_or_remembered_in_a_module() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         for function in functions:
-            assert not any(isinstance(node, ast.Global) for node in ast.walk(function)), f"{path}: global in {function.name}"
+            assert not any(isinstance(node, ast.Global) for node in ast.walk(function)), (
+                f"{path}: global in {function.name}"
+            )

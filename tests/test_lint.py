@@ -559,7 +559,9 @@ def test_results_come_in_the_order_of_the_sources_and_errors_come_through(
     crew.close()
 
 
-def test_a_fault_of_the_grader_itself_is_no_finding_about_the_exercise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_grader_itself_is_no_finding_about_the_exercise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from click.testing import CliRunner
 
     from grader.authoring.lint import Linter

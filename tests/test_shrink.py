@@ -57,10 +57,16 @@ class Judge:
         if isinstance(said, Exception):
             raise said
         if isinstance(said, str):
-            return Ruling("error", "exception", case, dtype, Outcome("raised", error=Error(said, "", "exception"), seconds=9.0))
+            return Ruling(
+                "error", "exception", case, dtype, Outcome("raised", error=Error(said, "", "exception"), seconds=9.0)
+            )
         # Slow beyond anyone's patience: the time a call took must decide nothing.
         outcome = Outcome("returned", value=1.0, seconds=9.0)
-        return Ruling("fail", None, case, dtype, outcome, Mismatch("values")) if said else Ruling("pass", None, case, dtype, outcome)
+        return (
+            Ruling("fail", None, case, dtype, outcome, Mismatch("values"))
+            if said
+            else Ruling("pass", None, case, dtype, outcome)
+        )
 
 
 def smallest(toy: Exercise, judge: Judge, name: str = "random", seed: int = 5) -> Ruling:
