@@ -457,7 +457,7 @@ def example(exercise: Exercise, name: str, seed: int, provided: Mapping[str, Val
             if key in given and provided is not None:
                 arguments[key] = _from_value(spec, given[key])
             else:
-                arguments[key] = _from_literal(spec, given[key] if key in given else spec.default)
+                arguments[key] = _from_literal(spec, given.get(key, spec.default))
         except (ValueError, TypeError, KeyError) as error:
             raise _author_error(exercise, name, f"input `{key}`: {error}") from None
     grid = "float64" if set(entry.dtypes or ("float64",)) == {"float64"} else "float32"
