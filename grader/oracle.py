@@ -25,7 +25,6 @@ from grader.spec.schema import Output
 
 RESPONSE_FACTOR = 8.0
 ROUNDING_FACTOR = 64.0
-FLOOR_ULPS = 8.0
 ILL_CONDITIONED = 1e-4
 # A tolerance beyond this part of the output's scale is looked into before it is believed.
 COARSE = 1e-2
@@ -288,7 +287,7 @@ class ReferenceOracle:
             return 0.0
         finite = values[np.isfinite(values)]
         scale = float(np.abs(finite).max()) if finite.size else 0.0
-        floor = FLOOR_ULPS * compare.EPS[dtype] * max(scale, min(1.0, scale_in))
+        floor = compare.FLOOR_ULPS * compare.EPS[dtype] * max(scale, min(1.0, scale_in))
         if dtype == "float64":
             allowed = max(RESPONSE_FACTOR * response, floor)
             if not allowed <= max(ILL_CONDITIONED * scale, floor):

@@ -316,6 +316,32 @@ def test_nothing_is_decided_of_what_never_returns(mix: Exercise, warm: Warm) -> 
     assert not any(result.neutral for result in report.checks)
 
 
+def test_a_gradient_that_cancels_is_rounding_in_any_style(warm: Warm, tmp_path: Path) -> None:
+    """A number added to every score changes no weight: its gradient is 0 but for the last bits, which are everyone's own."""
+    body_ = """
+    framework: torch
+    dims: {N: 2..3, T: 5..7}
+    inputs: {x: {shape: [N, T]}, b: {shape: []}, k: {shape: [N, 1], scale: 3}}
+    cases: {random: 2}
+    checks: [{kind: values}, {kind: gradients}]
+    """
+    toy = exercise(tmp_path, body_, "import torch\ndef toy(x, b, k):\n    return torch.softmax(x + b + k, -1)\n")
+    for seed in range(1, 6):
+        for source in (
+            "z = (x + k) + b\n    e = (z - z.amax(-1, keepdim=True)).exp()\n    return e / e.sum(-1, keepdim=True)",
+            "z = b + k + x\n    return (z - z.logsumexp(-1, keepdim=True)).exp()",
+            "return torch.softmax(x, -1)",
+        ):
+            report = graded(toy, f"import torch\ndef toy(x, b, k):\n    {source}\n", warm("torch"), seed)
+            assert report.passed, [result.message for result in report.checks]
+    wrong = graded(
+        toy,
+        "import torch\ndef toy(x, b, k):\n    return torch.softmax(x + b + k, -1) + 1e-9 * (b - b.detach())\n",
+        warm("torch"),
+    )
+    assert verdicts(wrong) == {"values": "pass", "gradients": "fail"}
+
+
 # --- relations of parts, of whole numbers, of empty arrays -------------------------------------------------------------
 
 PARTS = """

@@ -143,6 +143,26 @@ def test_the_cause_is_not_said_of_what_it_does_not_explain(toy: Exercise, warm: 
     assert check(report, "source").verdict == "fail" and "likely cause" not in check(report, "source").message
 
 
+def test_a_mistake_may_answer_on_another_scale(warm: Warm, tmp_path: Path) -> None:
+    """Held to a tolerance made for squares of 1e-8, no two ways of writing the same mistake would ever be equal."""
+    body = """
+    framework: numpy
+    inputs: {p: {shape: [6]}, g: {shape: [6], scale: 1.0e-8}}
+    output: {kind: tuple, items: {p: {}, v: {}}}
+    cases: {random: 3}
+    checks: [{kind: values}]
+    """
+    misconceptions = """
+    - id: decay_in_gradient
+      says: the decay is added to the gradient.
+      patch: [{find: "v = g * g", replace: "v = (g + p / 8 + p / 40) ** 2"}]
+    """
+    toy = exercise(tmp_path, body, "def toy(p, g):\n    v = g * g\n    return p - g, v\n", misconceptions)
+    source = "def toy(p, g):\n    h = (6 * p / 40) + g\n    return p - g, h * h\n"
+    for seed in range(1, 5):
+        assert named(graded(toy, source, warm("numpy"), seed)) == ["decay_in_gradient"]
+
+
 def test_two_mistakes_are_named_together(toy: Exercise, warm: Warm) -> None:
     report = graded(toy, student(scale="3", offset="0"), warm("numpy"))
     assert named(report) == ["scale_three", "no_offset"]

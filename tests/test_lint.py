@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import BIN, Command, Ran
 
-from grader.authoring import witness
+from grader.authoring import texts, witness
 from grader.authoring.scope import unwatched
 from grader.authoring.survey import Crew
 from grader.authoring.witness import Recipe
@@ -517,6 +517,15 @@ def test_uniform_and_exact_inputs_are_never_scaled(toy: Callable[[str], Exercise
     assert all(recipe.factor == 1.0 for recipe in witness.recipes(exercise))
     exact = toy(edited(YAML, ("x: {shape: [A, B]}", "x: {shape: [A, B], exact: true}")))
     assert all(recipe.factor == 1.0 for recipe in witness.recipes(exact))
+
+
+def test_an_equation_is_no_secret_and_a_line_of_python_is(toy: Callable[[str], Exercise]) -> None:
+    exercise = toy(YAML)
+    assert exercise.solution is not None
+    exercise.solution.write_text("def toy(x, shift):\n    result = (x - shift) / (shift - 2 * x)\n    return result\n")
+    for block, secret in (("```", False), ("```python", True)):
+        exercise.statement.write_text(f"# Rows\n\n`x`, `shift`\n\n{block}\nresult = (x - shift) / (shift - 2*x)\n```\n")
+        assert ("secret" in {each.rule for each in texts.read(exercise)}) == secret
 
 
 def test_scaling_reaches_into_lists_and_dicts() -> None:

@@ -10,7 +10,7 @@ from grader.authoring.bench import Bench, Look, examine, failing_calls
 from grader.authoring.complaints import STRICT, Complaint, complaint
 from grader.authoring.scope import Scope
 from grader.authoring.survey import Chain, Source
-from grader.authoring.witness import WideSearch, Witness
+from grader.authoring.witness import CONFIRMATIONS, WideSearch, Witness
 from grader.diagnose import Misconception
 from grader.errors import AuthorError
 from grader.fixtures import Fixture
@@ -70,9 +70,13 @@ def read_fixtures(scope: Scope) -> tuple[list[Fixture], list[Complaint]]:
 
 
 def judge_fixtures(
-    scope: Scope, bench: Bench, chosen: Sequence[Fixture], thorough: bool
+    scope: Scope, bench: Bench, chosen: Sequence[Fixture], thorough: bool, diagnosed: bool
 ) -> tuple[list[Complaint], list[Known]]:
-    """Every fixture against its header on one seed. Unless ``thorough``, of wrong ones only what the header names is asked."""
+    """Every fixture against its header on one seed.
+
+    Unless ``thorough``, wrong ones are asked only what their header names, and unless ``diagnosed`` not for the mistake.
+    """
+    values = {question.id for question in bench.questions if question.check.kind == "values"}
     tick = scope.watch(f"fixtures, seed {bench.seed}", len(chosen))
 
     def judge(chain: Chain, fixture: Fixture) -> tuple[Complaint | None, Known]:
@@ -81,20 +85,23 @@ def judge_fixtures(
         )
         try:
             asked = None if thorough or fixture.right else fixture.fails
-            every_call = thorough or fixture.right or fixture.misconception is not None
+            named = diagnosed and fixture.misconception is not None
+            # What a relation sees may hang on the calls before it.
+            every_call = asked is None or named or not set(asked) <= values
             look, rulings = examine(trial, bench, asked, every_call)
             diagnoses: tuple[Diagnosis, ...] = ()
-            if fixture.misconception is not None:
+            if named:
                 diagnoses = chain.diagnostician(bench).diagnose(trial, failing_calls(rulings))
         finally:
             trial.student.close()
-        said = fixtures.complaint(fixture, _report(scope, bench, rulings, diagnoses))
+        header = fixture if named else replace(fixture, misconception=None)
+        said = fixtures.complaint(header, _report(scope, bench, rulings, diagnoses))
         known = Known(f"{fixture.path.parent.name}/{fixture.path.name}", fixture.path.parent.name, look)
         if said is None:
             return None, known
         rerun = f"grade {scope.exercise.name} {documents.shown(fixture.path)} --seed {bench.seed}"
         promised = "that it passes" if fixture.right else "that it fails " + ", ".join(fixture.fails)
-        if fixture.misconception is not None:
+        if named:
             promised += f", diagnosed as {fixture.misconception}"
         place = (str(fixture.path), 1, 1)
         return complaint(
@@ -232,7 +239,7 @@ def expects(witness: Witness) -> str:
         if witness.reach.ratio == float("inf")
         else f"wrong by {witness.reach.ratio:.3g} times what is allowed"
     )
-    again = f"on {witness.confirmed} of 5 further draws too"
+    again = f"on {witness.confirmed} of {CONFIRMATIONS} further draws too"
     return f"an edge case such as the one below, in {witness.reach.dtype}: {how}, {again}"
 
 

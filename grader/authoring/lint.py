@@ -178,7 +178,9 @@ class _Course:
 
     def _known(self, bench: Bench, fixtures: list[Fixture], patches: list[Patched], wide: WideSearch) -> list[Known]:
         """Fixtures and misconceptions on the first seed, where they are looked at most closely."""
-        said, found = answers.judge_fixtures(self._scope, bench, fixtures, thorough=not self._scope.settings.quick)
+        said, found = answers.judge_fixtures(
+            self._scope, bench, fixtures, not self._scope.settings.quick, diagnosed=True
+        )
         self._complaints += said
         self._lap("fixtures")
         said, patched = answers.judge_misconceptions(self._scope, bench, patches, wide, first=True)
@@ -192,7 +194,7 @@ class _Course:
         bench = Bench(self._exercise, self._scope.runner, seed)
         unsearched = WideSearch(self._exercise, self._scope.runner, 0)
         try:
-            said, _ = answers.judge_fixtures(self._scope, bench, fixtures, thorough=False)
+            said, _ = answers.judge_fixtures(self._scope, bench, fixtures, thorough=False, diagnosed=False)
             more, _ = answers.judge_misconceptions(self._scope, bench, patches, unsearched, first=False)
             for each in (*said, *more):
                 if (each.rule, each.finding.path, each.finding.line) not in said_of:

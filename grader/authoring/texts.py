@@ -144,8 +144,8 @@ def _secrets(exercise: Exercise) -> Iterator[Complaint]:
     """Lines of the solution that stand in a file students get.
 
     Every statement of a function's body (for a compound one, its header) counts, without white space and with one kind
-    of quotes. Definitions and docstrings do not: a signature is given. An equation that the statement writes as plain
-    text is no line of Python, so it is only found where both are the same word for word.
+    of quotes. Definitions and docstrings do not: a signature is given. Neither does plain arithmetic on names in the text
+    blocks of a statement, since there an equation and its line of Python are the same.
     """
     assert exercise.solution is not None
     try:
@@ -157,8 +157,8 @@ def _secrets(exercise: Exercise) -> Iterator[Complaint]:
     # What only builds example inputs, such as cases(rng), is no part of the solution.
     solution = [tree.body[number] for number in find_used(tree.body, exercise.function)]
     functions = [node for part in solution for node in ast.walk(part) if isinstance(node, ast.FunctionDef)]
-    secrets = {line for function in functions for line in _lines(function)}
-    secrets = {line for line in secrets if len(line) >= SECRET_LENGTH}
+    lines = {line: statement for function in functions for line, statement in _lines(function)}
+    secrets = {line: statement for line, statement in lines.items() if len(line) >= SECRET_LENGTH}
     shown = [
         path for path in sorted(exercise.folder.iterdir()) if path.suffix in (".py", ".md", ".yaml", ".ipynb", ".txt")
     ]
@@ -167,41 +167,49 @@ def _secrets(exercise: Exercise) -> Iterator[Complaint]:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        for number, code in _code_of(path, text):
+        for number, code, is_python in _code_of(path, text):
             bare = _bare(code)
-            hit = next((secret for secret in secrets if secret in bare), None)
-            if hit is not None:
+            hits = [statement for secret, statement in secrets.items() if secret in bare]
+            if any(is_python or not _is_equation(statement) for statement in hits):
                 yield complaint(
                     "secret", (str(path), number, 1), f"a line of the solution stands here: `{code.strip()[:80]}`",
                     "words or an equation, never the solution's own line",
                 )  # fmt: skip
 
 
-def _lines(function: ast.FunctionDef) -> Iterator[str]:
+def _lines(function: ast.FunctionDef) -> Iterator[tuple[str, ast.stmt]]:
     for node in ast.walk(function):
         for body in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
             for index, statement in enumerate(body if isinstance(body, list) else ()):
                 docstring = index == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
                 if docstring or isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Raise):
                     continue
-                yield _bare(ast.unparse(statement).splitlines()[0])
+                yield _bare(ast.unparse(statement).splitlines()[0]), statement
+
+
+def _is_equation(statement: ast.stmt) -> bool:
+    """Whether a line of Python is nothing but arithmetic: names, numbers, indices, and functions of one name."""
+    if not isinstance(statement, ast.Assign | ast.Return | ast.Expr):
+        return False
+    code = (ast.Attribute, ast.keyword, ast.Starred, ast.Lambda, ast.IfExp, ast.comprehension, ast.Slice)
+    return not any(isinstance(node, code) for node in ast.walk(statement))
 
 
 def _bare(code: str) -> str:
     return re.sub(r"\s+", "", code).replace('"', "'")
 
 
-def _code_of(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """(line, code) of what may be code in a file: of Markdown its code blocks and spans, of anything else every line."""
+def _code_of(path: Path, text: str) -> Iterator[tuple[int, str, bool]]:
+    """(line, code, is it Python) of what may be code in a file: of Markdown its blocks and spans, of another file every line."""
     if path.suffix != ".md":
-        yield from enumerate(text.splitlines(), start=1)
+        yield from ((number, line, True) for number, line in enumerate(text.splitlines(), start=1))
         return
-    fenced = False
+    fence = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if _FENCE.match(line):
-            fenced = not fenced
-        elif fenced:
-            yield number, line
+            fence = "" if fence else line.strip()
+        elif fence:
+            yield number, line, "py" in fence
         else:
             for span in _CODE.findall(line):
-                yield number, span
+                yield number, span, False

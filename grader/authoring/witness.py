@@ -32,6 +32,7 @@ CERTAIN = 3.0
 # Times the usual number of elements.
 HEAVY = 20
 CONFIRMATIONS = 5
+WITNESSES = 5
 SEED = 20_260_000
 
 
@@ -107,14 +108,25 @@ class WideSearch:
                     yield recipe, case, dtype
 
     def find(self, trial: Trial) -> Witness | None:
-        """The first case on which the trial's source is wrong for certain. The trial must use this search's oracle."""
+        """A case on which the trial's source is wrong for certain; of the first few, one that shows it most reliably.
+
+        The trial must use this search's oracle.
+        """
         self.prepare()
         assert self._cases is not None
+        best: Witness | None = None
+        found = 0
         for recipe, case, dtype in self._cases:
             wrong = _wrong(trial, case, dtype)
-            if wrong is not None:
-                return self._witness(trial, recipe, case, dtype, wrong)
-        return None
+            if wrong is None:
+                continue
+            witness = self._witness(trial, recipe, case, dtype, wrong)
+            if best is None or witness.confirmed > best.confirmed:
+                best = witness
+            found += 1
+            if best.confirmed == CONFIRMATIONS or found == WITNESSES:
+                break
+        return best
 
     def _witness(self, trial: Trial, recipe: Recipe, case: Case, dtype: str, wrong: tuple[float, str]) -> Witness:
         dims = pinned(self._exercise, recipe.base, case)

@@ -236,7 +236,8 @@ def _numbers(trial: Trial, question: Question, case: Case) -> tuple[np.ndarray, 
     looked_at = expected.value if part is None else compare.pick(expected.value, part, trial.exercise.spec.output)
     allowed = [leaf.allowed for leaf in expected.leaves if leaf.allowed > 0 and leaf.expected is looked_at]
     # Whole numbers have no tolerance: any movement is one.
-    return mine, theirs, max(allowed, default=1e-12)
+    own = compare.FLOOR_ULPS * compare.EPS[DTYPE] * float(np.abs(mine[np.isfinite(mine)]).max(initial=0.0))
+    return mine, theirs, max([*allowed, own] if allowed else [1e-12, own])
 
 
 # --- ignores ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from grader.cli import frame
 from grader.cli.doctor import doctor
 from grader.cli.lint import lint
 from grader.cli.new import new
+from grader.sandbox import launch
 
 
 @click.group("grader", context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,4 +24,5 @@ grader.add_command(new)
 
 def main() -> None:
     """Entry point."""
+    launch.open_standard_streams()
     frame.run(grader, "grader")
