@@ -8,6 +8,7 @@ Nothing fits: nothing is said. Nothing runs here while everything passes.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,8 @@ class Diagnostician:
         self._answers: dict[tuple[tuple[str, ...], str, str], Outcome] = {}
         # Ids whose patch does not fit, or whose calls do not end: not tried again in pairs.
         self._useless: set[str] = set()
+        # One worker answers for all the submissions that are under trial at once.
+        self._lock = threading.Lock()
 
     @property
     def misconceptions(self) -> tuple[Misconception, ...]:
@@ -193,15 +196,16 @@ class Diagnostician:
         """What the patched reference does; None when the patches do not go together or it cannot be loaded."""
         ids = tuple(entry.id for entry in entries)
         key = (ids, case.key, dtype)
-        if key not in self._answers:
-            student = self._load(ids, entries)
-            if student is None:
-                return None
-            outcome = student.call(case, dtype)
-            if len(ids) == 1 and outcome.status not in ("returned", "raised"):
-                self._useless.update(ids)
-            self._answers[key] = outcome
-        return self._answers[key]
+        with self._lock:
+            if key not in self._answers:
+                student = self._load(ids, entries)
+                if student is None:
+                    return None
+                outcome = student.call(case, dtype)
+                if len(ids) == 1 and outcome.status not in ("returned", "raised"):
+                    self._useless.update(ids)
+                self._answers[key] = outcome
+            return self._answers[key]
 
     def _load(self, ids: tuple[str, ...], entries: tuple[Misconception, ...]) -> Student | None:
         if self._loaded == ids and self._student is not None and self._student.stopped is None:

@@ -95,7 +95,7 @@ def explain(exercise: Exercise, question: Question, ruling: Ruling, rerun: str |
         # Nothing of any case was there yet.
         return failures.loading(exercise, outcome)
     if question.reveal == "verdict":
-        return _verdict_only(exercise, question, ruling)
+        return verdict_only(exercise, question, ruling)
     rerun = rerun if ruling.case is not None else None
     if question.reveal == "summary":
         return _summary(exercise, question, ruling, rerun or None)
@@ -175,7 +175,7 @@ def _summary(exercise: Exercise, question: Question, ruling: Ruling, rerun: str 
     return Explanation(claim=claim, call=full.call, blocks=blocks, where=where, help=full.help, rerun=rerun)
 
 
-def _verdict_only(exercise: Exercise, question: Question, ruling: Ruling) -> Explanation:
+def verdict_only(exercise: Exercise, question: Question, ruling: Ruling) -> Explanation:
     """One sentence per cause. Not even the text of an exception is shown: a submission writes it, and could write inputs."""
     error = ruling.outcome.error if ruling.outcome is not None else None
     if ruling.cause in ("forbidden_call", "missing_call"):

@@ -14,7 +14,7 @@ from grader.cases import Case
 from grader.checks import registry, values, verdicts
 from grader.diagnose import Diagnostician
 from grader.errors import AuthorError, GraderFault, UsageError, crash_file
-from grader.explain import block_lines, explain, grid_text, skipped_claim, worth_shrinking
+from grader.explain import block_lines, explain, grid_text, skipped_claim, verdict_only, worth_shrinking
 from grader.lockdown import Lockdown, policy
 from grader.model import CheckResult, Diagnosis, Explanation, Outcome, Question, Report, Ruling
 from grader.oracle import IllConditioned, Oracle, ReferenceOracle
@@ -288,12 +288,17 @@ def _result(exercise: Exercise, question: Question, ruling: Ruling) -> CheckResu
     passed = ruling.verdict == "pass"
     secret = _keeps_secrets(exercise)
     explanation: Explanation | None = None
+    bare: Explanation | None = None
     if ruling.verdict == "skipped":
         explanation = Explanation(claim=skipped_claim(ruling))
+        bare = explanation
     elif not passed:
+        loading = ruling.outcome is not None and ruling.outcome.extra.get("loading")
         known = ruling.case is not None and not secret
         rerun = f"grade {exercise.name} --case {ruling.case.token}" if known else None
         explanation = explain(exercise, question, ruling, rerun)
+        # A file that cannot even be loaded has seen no case yet.
+        bare = explanation if loading else verdict_only(exercise, question, ruling)
     return CheckResult(
         id=question.id,
         title=question.title,
@@ -308,6 +313,7 @@ def _result(exercise: Exercise, question: Question, ruling: Ruling) -> CheckResu
         seconds=ruling.seconds,
         explanation=explanation,
         neutral=ruling.neutral,
+        bare=bare,
     )
 
 

@@ -190,8 +190,8 @@ def _relation_to(a: np.ndarray, b: np.ndarray, allowed: float, yours: str, ones:
     for name, function, slope in FUNCTIONS:
         with np.errstate(all="ignore"):
             values, steep = function(b), np.abs(slope(b))
-        # An error in b grows by the slope.
-        wide = allowed * np.maximum(1.0, steep)
+            # An error in b grows by the slope.
+            wide = allowed * np.maximum(1.0, steep)
         if not (np.isfinite(values).all() and np.isfinite(wide).all()) or (wide > 1e-5 * np.abs(values).max()).any():
             continue
         if (np.abs(a - values) <= wide).all():

@@ -192,6 +192,8 @@ class CheckResult:
     explanation: Explanation | None = None
     # Skipped because the check itself could not decide: its points are given, and it does not stand in the way of passing.
     neutral: bool = False
+    # The same with nothing of any case in it, for students who share one secret seed.
+    bare: Explanation | None = None
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ relative change of 6e-8 in its continuous inputs, and in narrower dtypes of its 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -42,6 +42,10 @@ REFERENCE_MEMORY = 8192.0
 def limits_for(exercise: Exercise) -> Limits:
     """What one call of a reference, patched or not, may cost: more than a submission's, and never without end."""
     return Limits.of(max(PATIENCE * exercise.spec.limits.time, PATIENCE_FLOOR), REFERENCE_MEMORY)
+
+
+T = TypeVar("T")
+STOPPED = "the reference was stopped before it answered"
 
 
 class IllConditioned(Exception):
@@ -109,7 +113,7 @@ class ReferenceOracle:
             IllConditioned: no sharp tolerance exists for the case.
             GraderFault: the reference fails.
         """
-        return self._future(case, dtype).result()
+        return _result(self._future(case, dtype))
 
     def prefetch(self, wanted: Iterable[tuple[Case, str]]) -> None:
         """Start on these in the background, in this order."""
@@ -125,11 +129,11 @@ class ReferenceOracle:
         values: dict[str, Value] | None = None,
     ) -> Answer:
         """The reference's bare answer, in the thread of the reference."""
-        return self._thread.submit(self._raw, case, dtype, mode, options, values).result()
+        return _result(self._submit(self._raw, case, dtype, mode, options, values))
 
     def provided_cases(self, entropy: int) -> dict[str, dict[str, Value]]:
         """What the optional ``cases(rng)`` of solution.py returns: inputs by case name."""
-        return self._thread.submit(self._provided, entropy).result()
+        return _result(self._submit(self._provided, entropy))
 
     def close(self) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)
@@ -140,8 +144,15 @@ class ReferenceOracle:
         key = (case.key, dtype)
         with self._lock:
             if key not in self._futures:
-                self._futures[key] = self._thread.submit(self._expected, case, dtype)
+                self._futures[key] = self._submit(self._expected, case, dtype)
             return self._futures[key]
+
+    def _submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        try:
+            return self._thread.submit(function, *arguments)
+        except RuntimeError:
+            # Closed by another thread that shares it, because the process that starts workers died.
+            raise GraderFault(STOPPED) from None
 
     def _started(self) -> Worker:
         if self._hopeless is not None:
@@ -308,6 +319,13 @@ class ReferenceOracle:
             path = str(self.exercise.folder / "exercise.yaml")
             message = f"example `{case.name}`: the reference differs from the published values by {gap:.3g}"
             raise AuthorError([Finding(path, 0, 0, message)], f"grader lint {self.exercise.name}")
+
+
+def _result(future: Future[T]) -> T:
+    try:
+        return future.result()
+    except CancelledError:
+        raise GraderFault(STOPPED) from None
 
 
 def _absurd(value: Value, output: Output, framework: str) -> str | None:

@@ -63,6 +63,16 @@ def command(tmp_path: Path) -> Command:
     return run
 
 
+@pytest.fixture(autouse=True)
+def torch_left_as_found() -> Iterator[None]:
+    """A test that changes a setting of torch for the whole process fails itself rather than some later test."""
+    yield
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        assert torch.get_default_dtype() is torch.float32
+        assert torch.is_grad_enabled()
+
+
 @pytest.fixture(scope="session")
 def library() -> Library:
     return find_library(start=ROOT)

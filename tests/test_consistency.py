@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from conftest import ROOT
 
-torch.set_default_dtype(torch.float64)
 Solve = Callable[..., Any]
 
 
@@ -31,8 +30,13 @@ def solve(name: str) -> Solve:
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
+def seeded_float64() -> Iterator[None]:
+    """Float64 for these tests only: the setting belongs to the process, which other tests share."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)
 
 
 def close(first: Any, second: Any) -> None:

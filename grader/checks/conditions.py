@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -290,7 +291,20 @@ def _feed(trial: Trial, case: Case, value: Value, feed: dict[str, str], step: in
         if replaced is None:
             return None
         arguments[name] = replaced
-    return replace(case, arguments=arguments, variation=f"{case.variation}+step{step}", fed=True)
+    # An oracle is shared by many submissions, and what each feeds back is its own: so is the name of the case.
+    own = hashlib.sha256(repr(_bits([arguments[name] for name in feed.values()])).encode()).hexdigest()[:16]
+    return replace(case, arguments=arguments, variation=f"{case.variation}+step{step} {own}", fed=True)
+
+
+def _bits(item: Any) -> Any:
+    """Arguments as something whose text is the same exactly where they are."""
+    if isinstance(item, Drawn):
+        return item.dtype, item.values.shape, item.values.tobytes()
+    if isinstance(item, dict):
+        return [(key, _bits(inner)) for key, inner in item.items()]
+    if isinstance(item, list | tuple):
+        return [_bits(inner) for inner in item]
+    return item
 
 
 def _refill(old: Any, given: Value) -> Any:
