@@ -126,9 +126,10 @@ def _draw_dims(spec: schema.ExerciseFile, edge: schema.EdgeCase | None, draws: D
     entries = _dim_entries(spec, edge)
     own = set(edge.dims) if edge is not None else set()
     relaxed: dict[str, int] | None = None
+    order = _order(entries)
     for _ in range(TRIES):
         sizes: dict[str, int] = {}
-        for name in _order(entries):
+        for name in order:
             entry = entries[name]
             if entry.range is not None:
                 sizes[name] = draws.integer(*entry.bounds())

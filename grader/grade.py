@@ -55,10 +55,12 @@ def grade(
     oracle: Oracle | None = None,
     diagnostician: Diagnostician | None = None,
     lockdown: Lockdown | None = None,
+    plans: dict[tuple[int, int | None], Plan] | None = None,
 ) -> Report:
     """Grade one submission; whatever it does, a report comes back.
 
-    ``oracle`` and ``diagnostician`` may be shared by many submissions; without one the reference is started for this run.
+    ``oracle``, ``diagnostician`` and ``plans`` (by seed and count of random cases) may be shared by many submissions to
+    the exercise; without them the reference is started, and the cases are drawn, for this run.
 
     Raises:
         AuthorError: the exercise's own files are wrong.
@@ -81,10 +83,14 @@ def grade(
         if only is not None:
             plan = replayed(exercise, reference, options)
         else:
-            plan = make_plan(exercise, reference, seed, options.cases)
+            plan = (plans or {}).get((seed, options.cases)) or make_plan(exercise, reference, seed, options.cases)
+        asked_before = reference.seconds
         trial = _run(exercise, plan, student, reference)
+        if plans is not None and only is None:
+            plans[seed, options.cases] = trial.plan
         results, diagnoses = _answer(trial, options, diagnostician)
-        return _report(exercise, submission, seed, results, diagnoses, trial, runner, lockdown, started)
+        spent = reference.seconds - asked_before
+        return _report(exercise, submission, seed, results, diagnoses, trial, spent, runner, lockdown, started)
     except GraderFault as fault:
         return _not_graded(exercise, submission, seed, str(fault), runner, lockdown, started)
     except (AuthorError, UsageError):
@@ -186,7 +192,9 @@ def _answer(
         ruling = registry.CHECKS[question.check.kind](trial, question)
         rulings.append((question, replace(ruling, seconds=time.monotonic() - began)))
     rulings = _shrunk(trial, rulings)
-    diagnoses = diagnostician.diagnose(trial, _failing(rulings))
+    # The long search, for two mistakes at once, is for what costs points.
+    pairs = any(ruling.verdict in ("fail", "error") and not question.advisory for question, ruling in rulings)
+    diagnoses = diagnostician.diagnose(trial, _failing(rulings), pairs)
     results = [_result(trial.exercise, question, ruling) for question, ruling in rulings]
     return tuple(_with_cause(results, rulings, diagnoses)), diagnoses
 
@@ -342,6 +350,7 @@ def _report(
     results: tuple[CheckResult, ...],
     diagnoses: tuple[Any, ...],
     trial: Trial,
+    reference_seconds: float,
     runner: Runner,
     lockdown: Lockdown,
     started: float,
@@ -358,7 +367,7 @@ def _report(
         checks=results,
         diagnoses=diagnoses,
         isolation=lockdown.report(runner, trial.student.applied),
-        timings=_timings(runner, trial.student.seconds, trial.oracle.seconds, started),
+        timings=_timings(runner, trial.student.seconds, reference_seconds, started),
         versions=_versions(runner),
         # What a submission prints may be its inputs.
         output="" if _keeps_secrets(exercise) else trial.student.output,
@@ -376,12 +385,23 @@ def _not_graded(
     lockdown: Lockdown,
     started: float,
 ) -> Report:
-    asked = questions(exercise)
+    return replace(
+        not_graded(exercise, submission, seed, reason),
+        isolation=lockdown.report(runner, {}),
+        timings=_timings(runner, 0.0, 0.0, started),
+        versions=_versions(runner),
+    )
+
+
+def not_graded(exercise: Exercise | str, submission: Submission, seed: int, reason: str) -> Report:
+    """The report of a run in which the grader itself failed; of an exercise that is only a name no check is known."""
+    known = exercise if isinstance(exercise, Exercise) else None
+    asked = questions(known) if known is not None else ()
     results = tuple(
         CheckResult(q.id, q.title, "grader_error", 0.0, q.points, q.advisory, "grader_error", reason) for q in asked
     )
     return Report(
-        exercise=exercise.name,
+        exercise=known.name if known is not None else str(exercise),
         submission={"path": submission.path, "sha256": submission.sha256},
         seed=seed,
         status="not_graded",
@@ -390,12 +410,12 @@ def _not_graded(
         max_score=sum(q.points for q in asked if not q.advisory),
         checks=results,
         diagnoses=(),
-        isolation=lockdown.report(runner, {}),
-        timings=_timings(runner, 0.0, 0.0, started),
-        versions=_versions(runner),
+        isolation={"level": "off", "layers": [], "missing": ["nothing was run"]},
+        timings={"import_s": 0.0, "student_s": 0.0, "reference_s": 0.0, "total_s": 0.0},
+        versions={"grader": __version__, "python": platform.python_version(), "numpy": "", "torch": ""},
         reason=reason,
-        title=exercise.spec.title,
-        secret=_keeps_secrets(exercise),
+        title=known.spec.title if known is not None else "",
+        secret=known is not None and _keeps_secrets(known),
     )
 
 
@@ -415,4 +435,4 @@ def _versions(runner: Runner) -> dict[str, str]:
     return found
 
 
-__all__ = ["AuthorError", "IllConditioned", "Options", "fresh_seed", "grade", "message_text"]
+__all__ = ["AuthorError", "IllConditioned", "Options", "fresh_seed", "grade", "message_text", "not_graded"]

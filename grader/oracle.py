@@ -6,6 +6,8 @@ relative change of 6e-8 in its continuous inputs, and in narrower dtypes of its 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -18,6 +20,7 @@ from grader import cases, compare
 from grader.cases import Case
 from grader.errors import AuthorError, Finding, GraderFault
 from grader.model import Expected, Leaf
+from grader.sandbox import protocol
 from grader.sandbox.protocol import Array, Opaque, ProtocolError, Value
 from grader.sandbox.runner import Fault, Limits, Runner, Worker
 from grader.spec.exercise import Exercise
@@ -103,7 +106,7 @@ class ReferenceOracle:
         self._worker: Worker | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reference")
         self._futures: dict[tuple[str, str], Future[Expected]] = {}
-        self._answers: dict[tuple[str, str], Answer] = {}
+        self._answers: dict[tuple[str, ...], Answer] = {}
         self._lock = threading.Lock()
 
     def expected(self, case: Case, dtype: str) -> Expected:
@@ -209,8 +212,8 @@ class ReferenceOracle:
         options: dict[str, Any] | None = None,
         values: dict[str, Value] | None = None,
     ) -> Answer:
-        remembered = (case.key, dtype)
-        if mode == "plain" and remembered in self._answers:
+        remembered = (case.key, dtype, mode, repr(sorted((options or {}).items())), _fingerprint(values))
+        if remembered in self._answers:
             return self._answers[remembered]
         framework = self.exercise.spec.framework
         for _ in range(2):
@@ -243,8 +246,7 @@ class ReferenceOracle:
         extra = {key: item for key, item in reply.header.items() if key not in ("id", "status", "value")}
         extra.update({key: item for key, item in body.items() if key not in ("result", "inputs")})
         answer = Answer(body["result"], seconds, tuple(record), extra)
-        if mode == "plain":
-            self._answers[remembered] = answer
+        self._answers[remembered] = answer
         return answer
 
     def _expected(self, case: Case, dtype: str) -> Expected:
@@ -319,6 +321,18 @@ class ReferenceOracle:
             path = str(self.exercise.folder / "exercise.yaml")
             message = f"example `{case.name}`: the reference differs from the published values by {gap:.3g}"
             raise AuthorError([Finding(path, 0, 0, message)], f"grader lint {self.exercise.name}")
+
+
+def _fingerprint(values: dict[str, Value] | None) -> str:
+    """A text that is the same exactly where the values sent along are."""
+    if not values:
+        return ""
+    pieces: list[Any] = []
+    body = protocol.encode(values, pieces)
+    total = hashlib.sha256(json.dumps(body, sort_keys=True).encode())
+    for piece in pieces:
+        total.update(piece)
+    return total.hexdigest()
 
 
 def _result(future: Future[T]) -> T:

@@ -6,7 +6,7 @@ What a class, a folder of exercises and an editor's saves have in common. Safe t
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grader.diagnose import Diagnostician
 from grader.errors import GraderFault
@@ -18,6 +18,7 @@ from grader.sandbox.launch import Zygote
 from grader.sandbox.runner import ForkRunner, Runner, make_runner
 from grader.spec.exercise import Exercise
 from grader.submission import Submission
+from grader.trial import Plan
 
 
 @dataclass
@@ -27,6 +28,7 @@ class _Warm:
     runner: Runner
     oracle: ReferenceOracle | None
     diagnostician: Diagnostician
+    plans: dict[tuple[int, int | None], Plan] = field(default_factory=dict)
 
     def close(self) -> None:
         self.diagnostician.close()
@@ -60,7 +62,14 @@ class Session:
         for last in (False, True):
             warm = self._of(exercise)
             report = grade(
-                exercise, submission, warm.runner, options, warm.oracle, warm.diagnostician, lockdown=self.lockdown
+                exercise,
+                submission,
+                warm.runner,
+                options,
+                warm.oracle,
+                warm.diagnostician,
+                self.lockdown,
+                warm.plans,
             )
             # The process that starts workers may be ended from outside; asking once more is honest, twice is not.
             if report.status == "graded" or last or not warm.runner.died:

@@ -37,28 +37,33 @@ def library_options(command: F) -> F:
     return command
 
 
-def grading_options(command: F) -> F:
-    """Options that every grading command has."""
+def _seed(command: F) -> F:
+    return click.option(
+        "--seed",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Draw the cases of this seed (default: a fresh one, printed afterwards).",
+    )(command)
+
+
+def _class_seed(command: F) -> F:
+    return click.option(
+        "--seed",
+        type=click.IntRange(0),
+        metavar="N",
+        help="The seed that everyone meets (default: the store's own, drawn once and kept secret).",
+    )(command)
+
+
+def _run_options(command: F) -> F:
+    """How a run is made, whether of one submission or of many."""
     for option in reversed(
         (
-            click.option(
-                "--seed",
-                type=click.IntRange(0),
-                metavar="N",
-                help="Draw the cases of this seed (default: a fresh one, printed afterwards).",
-            ),
             click.option(
                 "--cases",
                 type=click.IntRange(0, 500),
                 metavar="N",
                 help="Random cases per exercise (default: the exercise's).",
-            ),
-            click.option("--case", "case", metavar="TOKEN", help="Replay one case, as printed under `rerun`."),
-            click.option(
-                "--json",
-                "json_path",
-                metavar="FILE",
-                help="Write the report as JSON; - is standard output, and then nothing else goes there.",
             ),
             click.option(
                 "--isolation",
@@ -90,6 +95,29 @@ def grading_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def class_options(command: F) -> F:
+    """Options of a run over many submissions."""
+    return _class_seed(_run_options(command))
+
+
+def grading_options(command: F) -> F:
+    """Options that every command has that grades one submission."""
+    command = _run_options(command)
+    for option in reversed(
+        (
+            click.option("--case", "case", metavar="TOKEN", help="Replay one case, as printed under `rerun`."),
+            click.option(
+                "--json",
+                "json_path",
+                metavar="FILE",
+                help="Write the report as JSON; - is standard output, and then nothing else goes there.",
+            ),
+        )
+    ):
+        command = option(command)
+    return _seed(command)
 
 
 def open_library(exercises: Path | None, reference: Path | None) -> Library:

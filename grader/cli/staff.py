@@ -5,9 +5,12 @@ from __future__ import annotations
 import click
 
 from grader.cli import frame
+from grader.cli.batch import batch
 from grader.cli.doctor import doctor
+from grader.cli.export import export
 from grader.cli.lint import lint
 from grader.cli.new import new
+from grader.cli.results import results
 from grader.sandbox import launch
 
 
@@ -17,9 +20,12 @@ def grader() -> None:
     """Write, prove and hand out exercises, and grade classes."""
 
 
+grader.add_command(batch)
 grader.add_command(doctor)
+grader.add_command(export)
 grader.add_command(lint)
 grader.add_command(new)
+grader.add_command(results)
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ Examples:
   grade softmax                           grade ./softmax.py
   grade softmax mine.py --seed 7          the same cases as another run
   grade softmax --hint                    one hint, each time one further
+  grade --all                             every exercise begun in this folder
 """
 
 
@@ -39,6 +40,21 @@ def build(zygote: Zygote | None) -> click.Command:
     @click.option("--show", is_flag=True, help="Print the statement.")
     @click.option("--hint", is_flag=True, help="Print the next hint.")
     @click.option("-v", "--verbose", is_flag=True, help="Every failing check in full.")
+    @click.option(
+        "--all", "all_", is_flag=True, help="Grade every exercise found in a folder (here, or the one named)."
+    )
+    @click.option(
+        "--format",
+        "format_name",
+        metavar="NAME",
+        help="Write the result as junit, gradescope, github … instead (grader export lists them).",
+    )
+    @click.option(
+        "--output",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Where --format goes (default: standard output, and then nothing else goes there).",
+    )
     @click.option(
         "--save-case",
         type=click.Path(path_type=Path, file_okay=False),
@@ -56,12 +72,27 @@ def build(zygote: Zygote | None) -> click.Command:
         show: bool,
         hint: bool,
         verbose: bool,
+        all_: bool,
         exercises: Path | None,
         reference: Path | None,
         **options: Any,
     ) -> int:
         """Grade your solution of EXERCISE (./EXERCISE.py unless you name a file); alone, list the exercises."""
         library = frame.open_library(exercises, reference)
+        if options["format_name"] is not None:
+            from grader.reports import formats
+
+            formats.find(options["format_name"])
+            if options["output"] is None and options["json_path"] == "-":
+                raise UsageError("--json - and --format cannot both go to standard output", "--output FILE")
+        elif options["output"] is not None:
+            raise UsageError("--output says where --format goes", "--format NAME --output FILE")
+        if all_:
+            from grader.cli.folder import grade_all
+
+            if submission is not None:
+                raise UsageError("--all takes one folder", "grade --all DIR")
+            return grade_all(Path(exercise or "."), library, verbose, options)
         if exercise is None:
             return catalogue(library)
         from grader.spec import load
@@ -128,7 +159,12 @@ def grade_one(
         except GraderFault as fault:
             # Said after the report, which the terminal shall have at least.
             unwritten = fault
-    if options["json_path"] != "-":
+    if options["format_name"] is not None:
+        from grader.cli.folder import write
+
+        # Beside --json, which was written already.
+        unwritten = write([report], {**options, "json_path": None}) or unwritten
+    if options["json_path"] != "-" and (options["format_name"] is None or options["output"] is not None):
         console = frame.console()
         terminal.render(report, console, verbose)
         if saved is not None:

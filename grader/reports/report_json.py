@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from grader.model import CheckResult, Report
@@ -59,6 +60,18 @@ def _check(check: CheckResult) -> dict[str, Any]:
         "case": case,
         "seconds": round(check.seconds, 4),
     }
+
+
+def render_all(reports: Sequence[Report]) -> str:
+    """Several reports as one JSON document: ``passed`` is true only where every one is."""
+    body = {
+        "schema_version": SCHEMA_VERSION,
+        "passed": bool(reports) and all(report.passed for report in reports),
+        "score": sum(report.score or 0.0 for report in reports),
+        "max_score": sum(report.max_score for report in reports),
+        "reports": [to_dict(report) for report in reports],
+    }
+    return json.dumps(body, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def render(report: Report) -> str:
