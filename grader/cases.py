@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ RELATIVE_STEP = 6e-8
 # What is remembered of the calls of functions handed in: their number, and the numbers they were given in all.
 MAX_CALLS = 10_000
 MAX_RECORDED = 4_000_000
+MAX_GIVEN = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +63,16 @@ class Case:
     exact: frozenset[str] = frozenset()
     # Whether a submission's own results are among the inputs: the reference may then have no answer.
     fed: bool = False
+    # Arguments already converted, by framework, dtype and layout: a class meets the same cases again and again.
+    realised: dict[tuple[str, str, str | None], tuple[Value, ...]] = field(default_factory=dict, init=False, repr=False)
 
-    @property
+    @cached_property
     def label(self) -> str:
         """A name unique among the cases of one seed; draws of a case's own are made under it."""
         dims = ",".join(f"{name}={size}" for name, size in self.dims.items())
         return f"{self.name}-{self.index}:{self.grid}:{dims}:{self.variation}"
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A name unique among the cases of one exercise: what is remembered of a case is remembered under it."""
         return f"{self.seed}/{self.label}"
@@ -82,7 +86,7 @@ class Case:
 
     @property
     def ref(self) -> CaseRef:
-        return CaseRef(self.name, self.number, dict(self.dims), self.token)
+        return CaseRef(self.name, self.number, dict(self.dims), self.token, self.group)
 
     def with_values(self, changed: Mapping[str, np.ndarray], variation: str) -> Case:
         """The same case with the values of some (top-level) arrays replaced."""
@@ -228,6 +232,26 @@ def dims_allowed(exercise: Exercise, name: str, dims: Mapping[str, int]) -> bool
         return again == dict(dims) and all(expressions.evaluate(str(rule), again) for rule in exercise.spec.constraints)
     except ExpressionError:
         return False
+
+
+def ids_in_range(exercise: Exercise, case: Case) -> bool:
+    """Whether every id of a drawn case lies below the bound that its input declares, and is no fraction.
+
+    Lines that adjust a case may lead beyond it: on purpose, or in sizes that they were not written for.
+    """
+    merged = exercise.edge_inputs.get(case.name, {})
+    for name, entry in exercise.spec.inputs.items():
+        entry = merged.get(name, entry)
+        if not isinstance(entry, schema.IdsInput) or name not in case.arguments:
+            continue
+        below = expressions.integer(_whole(entry.below), case.dims)
+        for drawn in leaves(case.arguments[name]):
+            values = drawn.values
+            with np.errstate(invalid="ignore"):
+                fine = (values >= 0) & (values < below) & (values == np.floor(values))
+            if not (fine if entry.ignore is None else fine | (values == entry.ignore)).all():
+                return False
+    return True
 
 
 def _draw_inputs(
@@ -517,8 +541,11 @@ def _from_value(entry: Any, value: Value) -> Any:
 
 def arguments(case: Case, framework: str, dtype: str, layout: str | None = None) -> tuple[Value, ...]:
     """The positional arguments of ``case`` as plain values, floats in ``dtype``; ``layout`` overrides every array's."""
-    family = "tensor" if framework == "torch" else "ndarray"
-    return tuple(_realise(value, family, dtype, layout) for value in case.arguments.values())
+    key = (framework, dtype, layout)
+    if key not in case.realised:
+        family = "tensor" if framework == "torch" else "ndarray"
+        case.realised[key] = tuple(_realise(value, family, dtype, layout) for value in case.arguments.values())
+    return case.realised[key]
 
 
 def _realise(value: Any, family: str, dtype: str, layout: str | None) -> Value:
@@ -640,8 +667,9 @@ def answerer(case: Case, framework: str, dtype: str, record: list[tuple[str, Val
             scope[parameter] = _plain_number(given)
         try:
             result = expressions.evaluate(str(entry.returns), scope)
-        except ExpressionError as error:
-            raise ValueError(f"{name}: {error}") from None
+        except ExpressionError:
+            # In the student's terms: the expression that answers is none of theirs.
+            raise ValueError(f"{name} got {_given(entry, args)}") from None
         try:
             values = np.asarray(result)
             if values.dtype.kind not in "fiub":
@@ -651,10 +679,34 @@ def answerer(case: Case, framework: str, dtype: str, record: list[tuple[str, Val
             if values.dtype.kind != "f":
                 return Array("tensor" if framework == "torch" else "ndarray", "int64", values.astype(np.int64))
             return Array("tensor" if framework == "torch" else "ndarray", dtype, cast(values, dtype))
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise ValueError(f"{name} cannot be called with this: {error}") from None
+        except (ArithmeticError, TypeError, ValueError):
+            raise ValueError(f"{name} got {_given(entry, args)}") from None
 
     return answer
+
+
+def _given(entry: schema.FunctionInput, args: list[Value]) -> str:
+    """The arguments of a call that has no answer, and what is wrong with them where their declared type says it."""
+    words = []
+    for parameter, given in zip(entry.parameters, args, strict=True):
+        plain = _listed(given)
+        text = repr(plain)
+        words.append(f"{parameter} = {text if len(text) <= MAX_GIVEN else text[: MAX_GIVEN - 4] + ' ...'}")
+        takes_ids = "list[int]" in (entry.type or "").partition("],")[0] + "]" and len(args) == 1
+        if takes_ids and not isinstance(plain, list):
+            return f"{words[0]}, which is no list"
+        for at, item in enumerate(plain if takes_ids else ()):
+            if not isinstance(item, int) or isinstance(item, bool):
+                return f"{words[0]}: item {at} is not an integer"
+    return ", ".join(words) + ", to which it has no answer"
+
+
+def _listed(value: Value) -> Any:
+    if isinstance(value, Array):
+        return value.numbers().tolist()
+    if isinstance(value, list | tuple):
+        return [_listed(item) for item in value]
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def _weight(value: Value) -> int:

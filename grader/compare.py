@@ -272,7 +272,7 @@ def _nonfinite(part: Part, leaf: Leaf) -> Mismatch | None:
             missing = bool(test(theirs)[first]) and not bool(test(mine)[first])
             return Mismatch(
                 kind, leaf.path, part.value, leaf.expected, leaf.axes, int(wrong.sum()), wrong.size, first,
-                note="missing" if missing else "",
+                allowed=leaf.allowed, note="missing" if missing else "",
             )  # fmt: skip
     return None
 

@@ -11,14 +11,14 @@ import ast
 import builtins
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from grader import compare, failures, locate, numerals
-from grader.cases import Case, Drawn, arrays
+from grader.cases import Case, Drawn, answerer, arrays
 from grader.model import CheckResult, Explanation, Grid, Mismatch, Question, Ruling
 from grader.sandbox.protocol import Array, Function, Opaque, Value, cast
 from grader.spec import schema
@@ -27,6 +27,11 @@ from grader.submission import inert
 
 MAX_CALL = 110
 MAX_LITERAL = 6
+# A call of which the sizes have no names is written with the shapes of its arrays, up to so many characters.
+MAX_SHAPES = 240
+# The numbers of a call are shown below it where they are so few, in so few arrays.
+MAX_SMALL, MAX_SMALL_ARRAYS = 12, 6
+MAX_REPLY = 160
 MAX_TEXT = 300
 GOT, EXPECTED = "you returned", "expected"
 MOVED, STILL, OPEN = "●", "·", "?"
@@ -59,7 +64,7 @@ BARE = {
     "gradient_wrong": "Some gradients differ from the reference's.",
     "gradient_not_zero": "A gradient that should be exactly zero is not.",
     "device": "The computation does not stay on the device of the inputs.",
-    "precision": "The arithmetic inside a float64 call is narrower than float64.",
+    "precision": "The result does not follow a small change of float64 inputs as it should.",
     "strided": "The result is wrong when the inputs are not contiguous in memory.",
     "calls": "The function handed in is not called as it should be.",
     "peak_memory": "The call holds more memory at once than it may.",
@@ -106,7 +111,8 @@ def explain(exercise: Exercise, question: Question, ruling: Ruling, rerun: str |
 def leading(checks: Sequence[CheckResult]) -> CheckResult | None:
     """The failing check to show in full: a picture, or a plain relation; else the shortest wrong result to read.
 
-    Among wrong results, one that most checks have in common. An advisory check only where nothing that counts fails.
+    Among wrong results, one that most checks have in common: of those the worked example, which can be followed by hand,
+    then plain cases before special ones. An advisory check only where nothing that counts fails.
     """
     failing = [check for check in checks if check.explanation is not None and check.verdict not in ("pass", "skipped")]
     failing = [check for check in failing if not check.advisory] or failing
@@ -116,7 +122,7 @@ def leading(checks: Sequence[CheckResult]) -> CheckResult | None:
     shaky = any(check.cause == "not_repeatable" for check in failing)
     values_differ = any(check.cause is None for check in failing)
 
-    def rank(check: CheckResult) -> tuple[int, int, bool, int]:
+    def rank(check: CheckResult) -> tuple[int, int, int, bool, int]:
         explanation = check.explanation
         assert explanation is not None
         told = any(re.search(RELATED, fact) for fact in explanation.where)
@@ -125,18 +131,33 @@ def leading(checks: Sequence[CheckResult]) -> CheckResult | None:
             kind = 0
         cut = any(text.startswith(PARTIAL) for label, text in explanation.blocks if not label)
         # In steps, so that of two about equally long the first is taken.
-        length = (sum(len(text) for _, text in explanation.blocks) + len(explanation.call)) // 150
-        return kind, -common[likeness(check)], cut, length
+        results = sum(len(text) for label, text in explanation.blocks if label in (GOT, EXPECTED))
+        length = (results + len(explanation.call)) // 150
+        return kind, -common[likeness(check)], _special(check), cut, length
 
-    return min(failing, key=rank, default=None)
+    best = min(failing, key=rank, default=None)
+    if best is None or best.case is None or best.explanation is None or best.explanation.grid is not None:
+        return best
+    alike = (check for check in failing if likeness(check) == likeness(best) and _special(check) == 0)
+    return next(alike, best)
+
+
+def _special(check: CheckResult) -> int:
+    """How special the case is that a check shows: 0 the worked example, 1 a random one, 2 an edge case."""
+    if is_worked(check.title):
+        return 0
+    return {"examples": 0, "random": 1}.get(check.case.group if check.case is not None else "random", 2)
+
+
+def is_worked(title: str) -> bool:
+    """Whether a case of this title is the statement's own example."""
+    return re.search(r"\bworked\b.*\bexample\b", title) is not None
 
 
 def likeness(check: CheckResult) -> tuple[str, ...]:
     """What makes checks alike for a reader: the verdict, and the same claim but for its numbers."""
     if check.verdict == "pass":
         return ("pass",)
-    if check.verdict == "skipped":
-        return ("skipped", str(check.cause), str(check.advisory))
     claim = check.explanation.claim if check.explanation is not None else check.message
     return (check.verdict, str(check.cause), str(check.advisory), re.sub(r"\d+", "#", claim))
 
@@ -144,7 +165,7 @@ def likeness(check: CheckResult) -> tuple[str, ...]:
 def worth_shrinking(rulings: Sequence[tuple[Question, Ruling]]) -> int | None:
     """Which ruling to look for a smaller case for: the first wrong result on a drawn case."""
     for index, (question, ruling) in enumerate(rulings):
-        drawn = ruling.case is not None and ruling.case.group != "examples"
+        drawn = ruling.case is not None and ruling.case.group != "examples" and not is_worked(ruling.case.title)
         if question.check.kind == "values" and ruling.verdict in ("fail", "error") and drawn:
             return index
     return None
@@ -162,7 +183,9 @@ def _explain(exercise: Exercise, question: Question, ruling: Ruling) -> Explanat
     if "claim" in ruling.facts:
         return _stated(question, ruling, call)
     if ruling.mismatch is not None:
-        return _wrong_result(exercise, question, ruling, ruling.mismatch, call)
+        found = _wrong_result(exercise, question, ruling, ruling.mismatch, call)
+        given = _small_inputs(ruling.case, call) if ruling.case is not None else ()
+        return replace(found, blocks=(*given, *found.blocks, *_handed_in(exercise, ruling)))
     return Explanation(claim="The check failed.", call=call, help=question.help)
 
 
@@ -227,26 +250,44 @@ def skipped_claim(ruling: Ruling) -> str:
 def call_text(exercise: Exercise, case: Case, dtype: str, known: str = "") -> str:
     """The call as a student would recognise it: small arguments as they are, arrays by shape, or the sizes where that is long.
 
-    ``known`` is the title under which it is shown; a case of that name is not named again.
+    Plain numbers are always written. ``known`` is the title under which it is shown; a case of that name is not named
+    again, but of a worked example it is said where it stands.
     """
-    given = [_argument(name, value) for name, value in case.arguments.items()]
-    text = f"{exercise.function}({', '.join(given)})"
-    if len(text) > MAX_CALL and case.dims:
-        text = f"{exercise.function}({', '.join(_sizes(exercise, case))})"
+    given = {name: _argument(name, value) for name, value in case.arguments.items()}
+    text = f"{exercise.function}({', '.join(given.values())})"
+    worked = is_worked(case.title)
+    if len(text) > MAX_CALL and worked:
+        # The statement holds the arrays.
+        plain = [word for name, word in given.items() if not isinstance(case.arguments[name], Drawn | list | dict)]
+        text = f"{exercise.function}({', '.join(['…', *plain])})"
     elif len(text) > MAX_CALL:
-        shown = [word for at, word in enumerate(given) if sum(map(len, given[: at + 1])) <= MAX_CALL - 30]
-        text = f"{exercise.function}({', '.join(shown)}, … {len(given) - len(shown)} more)"
+        sizes = _sizes(exercise, case)
+        words = sizes if sizes else _shortened(case, given)
+        text = f"{exercise.function}({', '.join(words)})"
     if exercise.spec.framework != "python" and dtype != "float64":
         text += f" in {dtype}"
+    if worked:
+        return f"{text}   (the worked example of grade {exercise.name} --show)"
     named = case.name == "random" or not case.title or case.title in known
     return text if named else f"{text}   (case: {case.title})"
 
 
-def _argument(name: str, value: Any) -> str:
+def _shortened(case: Case, given: dict[str, str]) -> list[str]:
+    """The arguments with no array written out and, where that is still long, only the first arrays beside all plain ones."""
+    words = {name: _argument(name, value, 0) for name, value in case.arguments.items()}
+    long = [name for name, value in case.arguments.items() if isinstance(value, Drawn | list | dict)]
+    while sum(map(len, words.values())) > MAX_SHAPES and len(long) > 1:
+        del words[long.pop()]
+    left = len(given) - len(words)
+    return [*words.values(), *([f"… {left} more"] if left else [])]
+
+
+def _argument(name: str, value: Any, literals: int = MAX_LITERAL) -> str:
+    """One argument in a call; arrays of at most ``literals`` numbers are written out."""
     if isinstance(value, Function):
         return name
     if isinstance(value, Drawn):
-        literal = _literal(value.values) if value.values.size <= MAX_LITERAL else None
+        literal = _literal(value.values) if value.values.size <= literals else None
         return f"{name}={literal}" if literal is not None else f"{name} of shape {value.values.shape}"
     if isinstance(value, list | dict):
         items = list(value.values()) if isinstance(value, dict) else value
@@ -279,17 +320,78 @@ def _literal(values: np.ndarray) -> str | None:
     return re.sub(r"\n\s*", " ", numerals.whole(values, lambda _: str(next(found))))
 
 
-def _sizes(exercise: Exercise, case: Case) -> Iterator[str]:
-    """Sizes that shape an argument, under the names of the statement, and the arguments that are plain numbers."""
+def _sizes(exercise: Exercise, case: Case) -> list[str]:
+    """Sizes that shape an argument, under the names of the statement, and the arguments that are plain numbers.
+
+    Empty where the statement has no name for some size: shapes then say it better.
+    """
     used: set[str] = set()
     for name, entry in exercise.spec.inputs.items():
         if name in case.arguments and not isinstance(entry, schema.ScalarInput):
             used |= set(re.findall(r"[A-Za-z_]\w*", str(entry.model_dump(exclude={"about", "type", "kind"}))))
-    shown = {name: size for name, size in case.dims.items() if name in used}
-    yield from (f"{name}={size}" for name, size in (shown or case.dims).items())
+    # What is an argument itself is written as that.
+    told = {str(entry.value) for entry in exercise.spec.inputs.values() if isinstance(entry, schema.ScalarInput)}
+    shown = {name: size for name, size in case.dims.items() if name in used and name not in told}
+    if not shown or not set(shown) <= _symbols(exercise):
+        return []
+    words = [f"{name}={size}" for name, size in shown.items()]
     for name, value in case.arguments.items():
         if not isinstance(value, Drawn | list | dict | Function) and name not in shown:
-            yield _argument(name, value)
+            words.append(_argument(name, value))
+    return words
+
+
+def _symbols(exercise: Exercise) -> set[str]:
+    """Names of sizes in the statement: whatever stands in brackets with commas, as in `(N, T, d)`, or in code."""
+    try:
+        text = exercise.statement.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return set()
+    shapes = re.findall(r"[(\[]([^()\[\]]*,[^()\[\]]*)[)\]]", text)
+    return {word for part in (*shapes, *re.findall(r"`([^`\n]*)`", text)) for word in re.findall(r"[A-Za-z_]\w*", part)}
+
+
+def _small_inputs(case: Case, call: str) -> tuple[Block, ...]:
+    """The arrays of a call in numbers, where all of them together are few and the call does not hold them already."""
+    found = [(name, drawn.values) for name, drawn in arrays(case) if f"{name}=[" not in call]
+    sizes = [values.size for _, values in found]
+    if not sizes or sum(sizes) > MAX_SMALL or min(sizes) == 0 or len(found) > MAX_SMALL_ARRAYS:
+        return ()
+    blocks = []
+    for name, values in found:
+        write = numerals.formatter((values,))
+        width = numerals.widest((values,), write)
+        if not numerals.fits(values, width):
+            return ()
+        blocks.append((name, numerals.whole(values, write, width)))
+    return tuple(blocks)
+
+
+def _handed_in(exercise: Exercise, ruling: Ruling) -> tuple[Block, ...]:
+    """What a function handed in answered just where a list goes wrong: to the call with all that is right so far."""
+    mismatch, outcome, case = ruling.mismatch, ruling.outcome, ruling.case
+    whole = outcome.value if outcome is not None else None
+    if mismatch is None or outcome is None or case is None or not case.functions or not isinstance(whole, list | tuple):
+        return ()
+    place = re.fullmatch(r"\[(\d+)\]", mismatch.path)
+    if place is not None:
+        right = int(place[1])
+    elif mismatch.kind == "structure" and not mismatch.path and isinstance(mismatch.expected, list | tuple):
+        pairs = zip(_plain(list(whole)), _plain(list(mismatch.expected)), strict=False)
+        right = next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(whole), len(mismatch.expected)))
+    else:
+        return ()
+    so_far = _plain(list(whole[:right]))
+    for name, args in outcome.calls:
+        if not isinstance(args, list) or len(args) != 1 or _plain(args[0]) != so_far:
+            continue
+        try:
+            reply = _plain(answerer(case, exercise.spec.framework, ruling.dtype, [])(name, args))
+        except ValueError:
+            return ()
+        text = inert(repr(reply))
+        return ((f"{name}({so_far})", text),) if len(text) + len(str(so_far)) <= MAX_REPLY else ()
+    return ()
 
 
 # --- results that are wrong -----------------------------------------------------------------------------------------
@@ -298,18 +400,19 @@ def _sizes(exercise: Exercise, case: Case) -> Iterator[str]:
 def _wrong_result(exercise: Exercise, question: Question, ruling: Ruling, mismatch: Mismatch, call: str) -> Explanation:
     what = _what(mismatch.path)
     blocks: tuple[Block, ...] = ()
-    note: str | None = None
+    note: str | None = _parts_beside(ruling)
     where = _where(ruling, mismatch)
+    wanted = _wanted(exercise, mismatch)
     match mismatch.kind:
         case "unsupported":
             claim = f"{what} is {_kind(mismatch.actual)}, which cannot be graded: {mismatch.note}."
             blocks = ((EXPECTED, compare.describe(mismatch.expected)),)
         case "type" if mismatch.actual is None and not mismatch.path:
-            claim = f"Your function returned None; expected {_wanted(mismatch)}."
+            claim = f"Your function returned None; expected {wanted}."
             blocks = ((EXPECTED, _summary_of(mismatch.expected)),)
             note = "a function that ends without `return` returns None."
         case "type":
-            claim = f"{what} is {_kind(mismatch.actual)}; expected {_wanted(mismatch)}."
+            claim = f"{what} is {_kind(mismatch.actual)}; expected {wanted}."
             blocks = (
                 (GOT, _summary_of(mismatch.actual)),
                 (EXPECTED, _summary_of(mismatch.expected)),
@@ -317,7 +420,9 @@ def _wrong_result(exercise: Exercise, question: Question, ruling: Ruling, mismat
         case "structure":
             claim = f"{what}: {mismatch.note}."
             if isinstance(mismatch.actual, list | tuple) and isinstance(mismatch.expected, list | tuple):
-                claim = f"{what} has {_items(len(mismatch.actual))}; expected {len(mismatch.expected)}."
+                names = _tuple_names(exercise, mismatch)
+                named = f": {names}" if names else ""
+                claim = f"{what} has {_items(len(mismatch.actual))}; expected {len(mismatch.expected)}{named}."
             blocks = ((GOT, _summary_of(mismatch.actual)), (EXPECTED, _summary_of(mismatch.expected)))
             where = _common_start(mismatch.actual, mismatch.expected)
         case "shape":
@@ -329,7 +434,10 @@ def _wrong_result(exercise: Exercise, question: Question, ruling: Ruling, mismat
                 note = f"the floating-point inputs of this call are {ruling.dtype}."
         case "nan" | "inf":
             word = _nonfinite_word(mismatch)
-            if mismatch.note:
+            found = compare.numbers(mismatch.actual)
+            if found is not None and found.ndim == 0:
+                claim = f"{what} should be {word}." if mismatch.note else f"{what} is {word}."
+            elif mismatch.note:
                 claim = f"{what} should be {word} in places where it is not."
             elif word == "nan":
                 claim = f"{what} contains nan values."
@@ -399,11 +507,38 @@ def _kind(value: Value) -> str:
     return compare.describe(value)
 
 
-def _wanted(mismatch: Mismatch) -> str:
+def _wanted(exercise: Exercise, mismatch: Mismatch) -> str:
     expected = mismatch.expected
     if isinstance(expected, Array) and expected.shape == () and expected.family != "tensor":
         return "a number"
+    names = _tuple_names(exercise, mismatch)
+    if names:
+        return f"a {exercise.spec.output.kind} {names}"
     return mismatch.note or _kind(expected)
+
+
+def _tuple_names(exercise: Exercise, mismatch: Mismatch) -> str:
+    """The names of the parts of a result, as in ``(out, lse)``; '' where they have none, or another part is concerned."""
+    output = exercise.spec.output
+    if mismatch.path or output.kind not in ("tuple", "list") or not output.items:
+        return ""
+    return f"({', '.join(output.items)})"
+
+
+def _parts_beside(ruling: Ruling) -> str | None:
+    """Of a result in several parts: which others are right and which are wrong too."""
+    right, wrong = (ruling.facts.get(key) or [] for key in ("right_parts", "wrong_parts"))
+    said = []
+    if right:
+        said.append(f"{_listed(right)} {'is' if len(right) == 1 else 'are'} right")
+    if wrong:
+        said.append(f"{_listed(wrong)} {'differs' if len(wrong) == 1 else 'differ'} too")
+    return "; ".join(said) + "." if said else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
 def _summary_of(value: Value) -> str:
@@ -479,13 +614,14 @@ def _got_and_expected(mismatch: Mismatch, labels: tuple[str, str] = (GOT, EXPECT
             pair = ((got, numerals.whole(mine, write, width)), (wanted, numerals.whole(theirs, write, width)))
             return (*pair, *_off_by(mismatch))
         if numerals.fits(theirs, width):
+            wrong = _marked(mine, theirs, mismatch)
             mine_text, theirs_text = numerals.whole(mine, write, width, wrong), numerals.whole(theirs, write, width)
             marks: tuple[Block, ...] = ()
             if "\n" not in mine_text and not wrong.all():
                 marks = ((" ", numerals.carets(wrong.reshape(-1), 0, wrong.size, width, mine.ndim)),)
             return ((got, mine_text), (wanted, theirs_text), *marks, summary)
     row, at = mismatch.worst[:-1], mismatch.worst[-1]
-    mine_text, theirs_text, marked = _row(mine[row], theirs[row], wrong[row], at)
+    mine_text, theirs_text, marked = _row(mine[row], theirs[row], _marked(mine, theirs, mismatch)[row], at)
     blocks: list[Block] = [(got, mine_text), (wanted, theirs_text)]
     if marked:
         blocks.append((" ", marked))
@@ -517,6 +653,15 @@ def _wrong(mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch) -> np.ndarr
     if mismatch.kind == "inf":
         return np.asarray((np.isinf(mine) | np.isinf(theirs)) & (mine != theirs))
     return compare.wrong_elements(mine, theirs, mismatch.allowed)
+
+
+def _marked(mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch) -> np.ndarray:
+    """Everything that is not as expected, whichever kind of difference is counted."""
+    wrong = _wrong(mine, theirs, mismatch)
+    if mismatch.kind == "values":
+        return wrong
+    both = np.isfinite(mine) & np.isfinite(theirs)
+    return wrong | (both & compare.wrong_elements(mine, theirs, mismatch.allowed))
 
 
 def _off_by(mismatch: Mismatch) -> tuple[Block, ...]:
@@ -620,7 +765,10 @@ def grid_text(grid: Grid, width: int = 76) -> str:
         for title, rows in (("you", got), ("expected", expected)):
             lines += [title, f"{grid.columns:>{pad}} {head}"]
             lines += [f"{label:>{pad}} {row}" for label, row in zip(labels, rows, strict=True)]
-    return "\n".join([*lines, key])
+    axes = f"rows: the output, by {grid.rows}; columns: the {grid.columns} position that was changed"
+    if grid.columns in (grid.rows, ""):
+        axes = f"rows: the output, by {grid.rows}; columns: the position that was changed"
+    return "\n".join([*lines, *([key, axes] if len(axes) <= width else [key, *axes.replace("; ", "\n").split("\n")])])
 
 
 def _cells(row: tuple[bool | None, ...]) -> str:
@@ -648,6 +796,9 @@ def _inputs_changed(question: Question, ruling: Ruling, call: str) -> Explanatio
     others = sorted({c.parameter for c in ruling.outcome.changes} - {change.parameter})
     if others:
         blocks.append(("also changed", ", ".join(f"`{other}`" for other in others)))
+    place = ruling.facts.get("place")
+    if place is not None:
+        blocks.append(("where", f"{place['file']}:{place['line']}\n    {place['text']}"))
     help = question.help or f"build a new object instead of updating `{change.parameter}`; callers still need it."
     note = "the returned values are right." if ruling.facts.get("values_right") else None
     return Explanation(claim=claim, call=call, blocks=tuple(blocks), help=help, note=note)

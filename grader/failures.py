@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from grader.model import Explanation, Outcome, Question, Ruling
 from grader.spec.exercise import Exercise
 
 MAX_MESSAGE = 200
+# From so many calls of a function handed in on, their number is worth telling.
+MANY_CALLS = 100
 
 Block = tuple[str, str]
 
@@ -19,6 +23,8 @@ def no_result(exercise: Exercise, question: Question, ruling: Ruling, outcome: O
     general = question.check.kind == "values" and ruling.case is not None and ruling.case.name == "random"
     help = None if general else question.help or ruling.facts.get("help")
     note = _circumstance(question, ruling)
+    if note is None and outcome.status in ("timeout", "memory"):
+        note = _calls_made(outcome)
     where = _traceback(outcome)
 
     def said(claim: str, advice: str | None = help) -> Explanation:
@@ -28,13 +34,15 @@ def no_result(exercise: Exercise, question: Question, ruling: Ruling, outcome: O
         case "timeout":
             return said(
                 f"The call did not finish within {outcome.detail}.",
-                help or "look for a loop that never ends, or for work that grows much faster than the inputs.",
+                # What an author advises on the check is about results or memory, and this is about time.
+                "look for a loop that never ends, or for work that grows much faster than the inputs.",
             )
         case "memory":
             limit = f" (limit {outcome.detail})" if outcome.detail.endswith("MB") else ""
             return said(
                 f"The call used more memory than it may{limit}.",
-                help or "look for an array with an axis too many, or for something that grows in a loop.",
+                (question.help if question.check.kind == "peak_memory" else None)
+                or "look for an array with an axis too many, or for something that grows in a loop.",
             )
         case "crashed":
             signalled = outcome.extra.get("how") == "signal"
@@ -63,7 +71,29 @@ def no_result(exercise: Exercise, question: Question, ruling: Ruling, outcome: O
             f"`{exercise.function}` is not written yet.",
             f"replace the line that raises it; grade {exercise.name} --show prints the statement.",
         )
+    refused = _refused(ruling, error.type, error.message)
+    if refused is not None:
+        note = _calls_made(outcome) if len(outcome.calls) >= MANY_CALLS else note
+        return said(refused)
     return said(_raised(f"Your function raised {error.type}", error.message))
+
+
+def _refused(ruling: Ruling, kind: str, message: str) -> str | None:
+    """A call of a function handed in that has no answer: what it was given, which is the student's doing."""
+    functions = ruling.case.functions if ruling.case is not None else {}
+    name = next((name for name in functions if message.startswith(f"{name} ")), None)
+    if kind != "ValueError" or name is None:
+        return None
+    return _first_line(f"`{name}`{message.removeprefix(name)}").rstrip(".") + "."
+
+
+def _calls_made(outcome: Outcome) -> str | None:
+    """How often functions handed in had been called when a call was ended."""
+    if not outcome.calls:
+        return None
+    counts = Counter(name for name, _ in outcome.calls)
+    told = (f"`{name}` had been called {count} time{'' if count == 1 else 's'}" for name, count in counts.items())
+    return " and ".join(told) + " by then."
 
 
 def _circumstance(question: Question, ruling: Ruling) -> str | None:
@@ -149,7 +179,7 @@ def loading(exercise: Exercise, outcome: Outcome) -> Explanation:
             return Explanation(
                 f"Python cannot read your file: {error.message}.",
                 blocks=(("where", pointed),),
-                help="mend the line, and the one before it: an open bracket is often reported one line late.",
+                help="fix the line, or the one before it: an open bracket is often reported one line late.",
             )
         case "unreadable_source":
             return Explanation(

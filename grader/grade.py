@@ -22,11 +22,16 @@ from grader.questions import questions
 from grader.sandbox.runner import Limits, Runner
 from grader.spec.exercise import Exercise
 from grader.spec.meaning_checks import ON_RANDOM
-from grader.submission import Student, Submission
+from grader.submission import Student, Submission, inert
+from grader.reports.terminal import printed
 from grader.trial import Plan, Trial, make_plan, settle
 
 SEED_LIMIT = 10**9
 MAX_DIGITS = 9
+# Causes that one replayed call cannot tell apart are named together, up to so many.
+MAX_ALTERNATIVES = 3
+# Seconds of a call that is repeated line by line.
+MAX_FOLLOWED = 0.5
 # Checks that fail by results on plain calls, which is what a diagnosis reproduces; what else fails has another cause.
 EXPLAINED = ("values", "inputs_unchanged", "independent", "causal", "reads", "ignores", "falls")
 
@@ -159,7 +164,7 @@ def replayed(exercise: Exercise, oracle: Oracle, options: Options) -> Plan:
             raise UsageError(f"--case {text}: these sizes break a constraint of `{exercise.name}`")
         edge = spec.cases.edge.get(name)
         dtypes = (edge.dtypes if edge is not None else None) or spec.dtypes
-    return Plan(seed, ((replace(case, number=1), tuple(dtypes)),))
+    return Plan(seed, ((replace(case, number=1), tuple(dtypes)),), replay=True)
 
 
 def limits_of(exercise: Exercise, options: Options) -> Limits:
@@ -196,7 +201,7 @@ def _answer(
     pairs = any(ruling.verdict in ("fail", "error") and not question.advisory for question, ruling in rulings)
     diagnoses = diagnostician.diagnose(trial, _failing(rulings), pairs)
     results = [_result(trial.exercise, question, ruling) for question, ruling in rulings]
-    return tuple(_with_cause(results, rulings, diagnoses)), diagnoses
+    return tuple(_with_cause(results, rulings, diagnoses, trial)), diagnoses
 
 
 def _failing(rulings: list[tuple[Question, Ruling]]) -> list[tuple[Case, str]]:
@@ -211,29 +216,72 @@ def _failing(rulings: list[tuple[Question, Ruling]]) -> list[tuple[Case, str]]:
 
 
 def _with_cause(
-    results: list[CheckResult], rulings: list[tuple[Question, Ruling]], diagnoses: tuple[Diagnosis, ...]
+    results: list[CheckResult],
+    rulings: list[tuple[Question, Ruling]],
+    diagnoses: tuple[Diagnosis, ...],
+    trial: Trial,
 ) -> list[CheckResult]:
-    """The measured cause, said beside every failure that it explains."""
-    if not diagnoses:
+    """The measured cause, said beside every failure that it explains, and no other help or guess beside it."""
+    results = _without_special_help(results, rulings)
+    said = _cause_in_words(diagnoses, trial)
+    if said is None:
         return results
-    together = [d for d in diagnoses if d.combined_with]
-    if together:
-        likely = " And: ".join(d.says for d in together)
-        evidence = "Your results equal the reference with exactly these changes, on every call."
-    else:
-        likely = diagnoses[0].says
-        count = diagnoses[0].cases_matched
-        calls = "the failing call" if count == 1 else f"all {count} failing calls"
-        evidence = f"Your results equal the reference with that one change, on {calls} and on every other."
+    likely, evidence, help = said
     found = []
     for result, (question, ruling) in zip(results, rulings, strict=True):
         explained_by_it = ruling.verdict in ("fail", "error") and question.check.kind in EXPLAINED
         if result.explanation is None or not explained_by_it or question.reveal == "verdict":
             found.append(result)
             continue
-        help = (together or diagnoses)[0].help or result.explanation.help
-        explained = replace(result.explanation, likely=likely, evidence=evidence, help=help)
+        # Where it goes wrong follows from the cause; that one dtype alone is wrong does not.
+        where = tuple(fact for fact in result.explanation.where if fact.startswith("wrong only in float"))
+        explained = replace(result.explanation, likely=likely, evidence=evidence, help=help, where=where)
         found.append(replace(result, explanation=explained, message=message_text(explained), hint=help))
+    return found
+
+
+def _cause_in_words(diagnoses: tuple[Diagnosis, ...], trial: Trial) -> tuple[str, str, str | None] | None:
+    """(cause, evidence, help) in a student's words; None where none was measured, or too many fit the one call made."""
+    if not diagnoses:
+        return None
+    together = [d for d in diagnoses if d.combined_with]
+    helps = [d.help for d in together if d.help] if together else [diagnoses[0].help]
+    help = " ".join(text for text in helps if text) or None
+    if together:
+        likely = " And: ".join(d.says for d in together)
+        return likely, "Your results equal the reference with exactly these changes, on every call.", help
+    failing = diagnoses[0].cases_matched
+    calls = {1: "the failing call", 2: "both failing calls"}.get(failing, f"all {failing} failing calls")
+    if not trial.plan.replay:
+        passing = len({(case.key, dtype) for case, dtype in trial.seen}) > failing
+        also = " and on every call that passes" if passing else ""
+        return diagnoses[0].says, f"Your results equal the reference with that one change, on {calls}{also}.", help
+    if len({case.key for case, _ in trial.seen}) > 2:
+        evidence = "Your results equal the reference with that one change, on this call and on every other of the run."
+        return diagnoses[0].says, evidence, help
+    if len(diagnoses) == 1:
+        return diagnoses[0].says, "On this call your result equals the reference with that one change.", help
+    if len(diagnoses) > MAX_ALTERNATIVES:
+        return None
+    likely = " Or: ".join(d.says for d in diagnoses)
+    return likely, "Each of these changes alone gives your result on this call; a run of all cases tells more.", None
+
+
+def _without_special_help(
+    results: list[CheckResult], rulings: list[tuple[Question, Ruling]]
+) -> list[CheckResult]:
+    """Help for a special case is none where plain cases fail in the same way."""
+    plain = set()
+    for question, ruling in rulings:
+        if question.check.kind == "values" and ruling.case is not None and ruling.case.group != "edge":
+            plain.add(values.kind_of(ruling))
+    found = []
+    for result, (question, ruling) in zip(results, rulings, strict=True):
+        special = question.check.kind == "values" and ruling.case is not None and ruling.case.group == "edge"
+        shown = result.explanation
+        if special and shown is not None and shown.help == question.help and values.kind_of(ruling) in plain:
+            result = replace(result, explanation=replace(shown, help=None), hint=None)
+        found.append(result)
     return found
 
 
@@ -266,9 +314,15 @@ def _blocked(exercise: Exercise, asked: tuple[Question, ...], failure: Outcome) 
 
 
 def _shrunk(trial: Trial, rulings: list[tuple[Question, Ruling]]) -> list[tuple[Question, Ruling]]:
-    """The rulings, the first wrong result among them shown on the smallest case that fails in the same way."""
+    """The rulings, the first wrong result among them shown on the smallest case that fails in the same way.
+
+    A case that a token names is shown as it is. Changed inputs are given the line that changes them.
+    """
+    rulings = [(question, _placed(trial, ruling)) for question, ruling in rulings]
+    if trial.plan.replay:
+        rulings = _as_in_the_run(trial, rulings)
     index = worth_shrinking(rulings)
-    if index is None:
+    if index is None or trial.plan.replay:
         return rulings
     question, ruling = rulings[index]
     smaller = shrink.smallest(trial.exercise, ruling, _judge(trial), values.kind_of)
@@ -276,6 +330,59 @@ def _shrunk(trial: Trial, rulings: list[tuple[Question, Ruling]]) -> list[tuple[
     facts = {**smaller.facts, "larger": (ruling.case, ruling.mismatch)}
     smaller = replace(smaller, failing=ruling.failing, facts=facts)
     return [*rulings[:index], (question, smaller), *rulings[index + 1 :]]
+
+
+def _as_in_the_run(trial: Trial, rulings: list[tuple[Question, Ruling]]) -> list[tuple[Question, Ruling]]:
+    """The rulings of a replay with what the run of its seed saw beside them: the larger case, and all other calls.
+
+    On one small call many mistakes look alike, and much is true by accident. Nothing more is called where the submission
+    prints, since its lines are those of the call that was asked for.
+    """
+    failing = any(ruling.verdict in ("fail", "error") and q.check.kind in EXPLAINED for q, ruling in rulings)
+    if not failing or trial.student.stopped is not None or printed(trial.student.output):
+        return rulings
+    found = []
+    for question, ruling in rulings:
+        case = ruling.case
+        if question.check.kind == "values" and ruling.mismatch is not None and case.shrunk:
+            larger = _before_shrinking(trial, ruling)
+            ruling = replace(ruling, facts={**ruling.facts, "larger": (larger.case, larger.mismatch)})
+        found.append((question, ruling))
+    try:
+        plan = make_plan(trial.exercise, trial.oracle, trial.plan.seed)
+        trial.oracle.prefetch(plan.select(None))
+        for case, dtype in plan.select(None):
+            if trial.outcome(case, dtype).status not in ("returned", "raised"):
+                break
+    except AuthorError:
+        # Of a run that cannot be planned there is nothing to add.
+        pass
+    return found
+
+
+def _before_shrinking(trial: Trial, ruling: Ruling) -> Ruling:
+    """The ruling on the case that a shrunk one was made of; the ruling itself where there is no such case."""
+    case = ruling.case
+    try:
+        drawn = cases.on_grid(cases.draw(trial.exercise, case.name, case.index, case.seed), case.grid)
+        found = _judge(trial)(drawn, ruling.dtype)
+    except (AuthorError, IllConditioned, GraderFault):
+        return ruling
+    return found if found.verdict != "pass" and values.kind_of(found) == values.kind_of(ruling) else ruling
+
+
+def _placed(trial: Trial, ruling: Ruling) -> Ruling:
+    """The ruling with the line of the submission that changes an input first, where one more call shows it."""
+    if ruling.cause != "inputs_changed" or ruling.outcome is None or ruling.outcome.seconds > MAX_FOLLOWED:
+        return ruling
+    index = list(ruling.case.arguments).index(ruling.outcome.changes[0].parameter)
+    followed = trial.outcome(ruling.case, ruling.dtype, mode="steps", options={"changed": index})
+    place = followed.extra.get("place") if followed.returned else None
+    if not isinstance(place, dict) or type(place.get("line")) is not int or not 0 < place["line"] < 10**7:
+        return ruling
+    told = {"line": place["line"]}
+    told |= {key: inert(str(place.get(key, "")))[:300] for key in ("file", "text")}
+    return replace(ruling, facts={**ruling.facts, "place": told})
 
 
 def _judge(trial: Trial) -> Callable[[Case, str], Ruling]:

@@ -24,6 +24,8 @@ MOST = 3
 ENOUGH = 3
 # Values count as different from each other, for a statement that rests on that, from so many tolerances on.
 CLEAR = 100.0
+# How far results of float32 arithmetic may be from the exact ones, in roundings of the largest.
+SINGLE_ROUNDINGS = 8.0
 # Beyond these sizes a pattern takes longer to find than a student wants to wait, and nobody reads it.
 MAX_AXES = 5
 MAX_ROWS = 48
@@ -66,10 +68,7 @@ def facts(mismatch: Mismatch, dims: Mapping[str, int] | None = None) -> tuple[Fa
     if mine.shape != theirs.shape or mine.size == 0 or mismatch.kind not in ("values", "nan", "inf"):
         return ()
     if mine.size == 1:
-        one = _relation_to(
-            mine.reshape(1), theirs.reshape(1), mismatch.allowed, "your result is", "the expected one", ""
-        )
-        return (one,) if one is not None and mismatch.kind == "values" else ()
+        return tuple(_of_one_number(mine, theirs, mismatch))
     names = _names(mismatch.axes, mine.ndim)
     if mismatch.kind == "values":
         wrong = compare.wrong_elements(mine, theirs, mismatch.allowed)
@@ -83,7 +82,30 @@ def facts(mismatch: Mismatch, dims: Mapping[str, int] | None = None) -> tuple[Fa
             odd |= np.isinf(mine) & np.isinf(theirs) & (mine != theirs)
     moved = _transposed(mine, theirs, mismatch.allowed, names)
     found = [*([moved] if moved else []), *_of_nonfinite(mine, theirs, odd, mismatch.kind)]
-    return (*found, *_of_places(odd, names, dims or {}, "wrong"))
+    # A finite number may be wrong as well, and "only" is said of everything that is.
+    both = np.isfinite(mine) & np.isfinite(theirs)
+    wrong = odd | (both & compare.wrong_elements(mine, theirs, mismatch.allowed))
+    return (*found, *_of_places(wrong, names, dims or {}, "wrong"))
+
+
+def _of_one_number(mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch) -> Iterator[Fact]:
+    """What one number says of the expected one; nothing where it is but an item of a list, or where both are whole."""
+    if mismatch.kind != "values" or mismatch.path.startswith("[") or _whole(mismatch):
+        return
+    yours = f"your `{mismatch.path}` is" if mismatch.path else "your result is"
+    one = _relation_to(mine.reshape(1), theirs.reshape(1), mismatch.allowed, yours, "the expected one", "")
+    if one is None:
+        one = _rounded(mine.reshape(1), theirs.reshape(1), mismatch, yours, "the expected one")
+    if one is not None:
+        yield one
+
+
+def _whole(mismatch: Mismatch) -> bool:
+    """Whether the expected numbers are integers, as ids and counts are: a ratio of two of them says nothing."""
+    expected = mismatch.expected
+    if isinstance(expected, Array):
+        return expected.raw.dtype.kind != "f" and expected.dtype != "bfloat16"
+    return isinstance(expected, int)
 
 
 def _names(axes: tuple[str, ...], ndim: int) -> list[str]:
@@ -128,23 +150,25 @@ def _of_all(
     if constant is not None:
         yield constant
         return
-    plain = _factor(a, b, allowed) or _offset(a, b, allowed)
+    plain = (None if _whole(mismatch) else _factor(a, b, allowed)) or _offset(a, b, allowed)
     if plain is not None:
         yield plain
         return
-    rounded = _rounded(a, b, mismatch)
+    rounded = _rounded(a, b, mismatch) if not _whole(mismatch) else None
     if rounded is not None:
         yield rounded
     yield from _in_other_places(a, b, allowed, names, dims)
-    yield from _per_row(a, b, allowed, names)
+    if not _whole(mismatch):
+        yield from _per_row(a, b, allowed, names)
     yield from _unchanging(a, b, allowed, names)
 
 
 def _constant(a: np.ndarray, allowed: float) -> Fact | None:
-    if float(a.max() - a.min()) > min(allowed, 1e-9 * max(1.0, float(np.abs(a).max()))):
+    # By their own size: numbers far below the tolerance may be as different as any.
+    if float(a.max() - a.min()) > min(allowed, 1e-9 * float(np.abs(a).max())):
         return None
     value = float(a.reshape(-1)[0])
-    return Fact("constant", f"all your values are the same, {value:.6g}", {"value": value})
+    return Fact("constant", f"all your values are the same, {value + 0.0:.6g}", {"value": value})
 
 
 def _factor(a: np.ndarray, b: np.ndarray, allowed: float) -> Fact | None:
@@ -152,7 +176,8 @@ def _factor(a: np.ndarray, b: np.ndarray, allowed: float) -> Fact | None:
     if not (np.isfinite(square) and square > 0) or int((np.abs(b) > CLEAR * allowed).sum()) < ENOUGH:
         return None
     factor = float((a * b).sum()) / square
-    if not (np.isfinite(factor) and abs(factor) > 1e-9):
+    # Of values that vanish in the tolerance any small factor would hold.
+    if not (np.isfinite(factor) and abs(factor) * float(np.abs(b).max()) > CLEAR * allowed):
         return None
 
     def holds(number: float) -> bool:
@@ -230,30 +255,38 @@ def _offset(a: np.ndarray, b: np.ndarray, allowed: float) -> Fact | None:
     return Fact("offset", f"your values are the expected ones, all {abs(gap):.4g} {word}", {"offset": gap}, True)
 
 
-def _rounded(a: np.ndarray, b: np.ndarray, mismatch: Mismatch) -> Fact | None:
-    """Values kept to a few decimals, or to the bits of float32, on the way."""
+def _rounded(
+    a: np.ndarray, b: np.ndarray, mismatch: Mismatch, yours: str = "your values are", ones: str = "the expected ones"
+) -> Fact | None:
+    """The expected values kept to a few decimals, exactly; or kept to the bits of float32, somewhere on the way."""
     allowed = mismatch.allowed
     array = mismatch.array("actual")
     kept = {"float64": 2.0**-52, "float32": 2.0**-23}.get(array.dtype if array is not None else "float64")
     if kept is None:
         return None
-    gaps = np.abs(a - b)
-    for decimals in range(8):
+    for decimals in range(9):
         half = 0.5 * 10.0**-decimals
-        if half < 10 * allowed:
+        # A grid that the tolerance fills, or the values' own digits do, is met by any value.
+        if half < 10 * allowed or half <= 16 * kept * float(np.abs(a).max()):
             break
-        on_grid = np.abs(a - np.round(a, decimals)) <= 4 * kept * np.maximum(np.abs(a), half)
-        if on_grid.all() and (gaps <= half + allowed).all() and np.unique(np.round(a, decimals)).size >= ENOUGH:
-            word = "decimal" if decimals == 1 else "decimals"
-            says = f"your values are the expected ones rounded to {decimals} {word}"
-            return Fact("rounded", says if decimals else "your values are the expected ones rounded to whole numbers",
-                        {"decimals": decimals}, True)  # fmt: skip
-    if array is not None and array.dtype == "float64":
+        rounding = 4 * kept * np.maximum(np.abs(a), half)
+        on_grid = np.abs(a - np.round(a, decimals)) <= rounding
+        # Rounding the very expected number, but where it lies halfway to within its tolerance.
+        nearest = (np.abs(a - np.round(b, decimals)) <= rounding) | (np.abs(np.abs(a - b) - half) <= allowed)
+        if on_grid.all() and nearest.all() and np.unique(np.round(a, decimals)).size >= min(ENOUGH, a.size):
+            # Of one number alone the decimals have to show: a 0 is no rounded 0.3.
+            if a.size == 1 and (decimals < 2 or bool((np.abs(a - np.round(a, decimals - 1)) <= rounding).all())):
+                continue
+            word = "whole numbers" if decimals == 0 else f"{decimals} decimal{'' if decimals == 1 else 's'}"
+            return Fact("rounded", f"{yours} {ones} rounded to {word}", {"decimals": decimals}, True)
+    if array is not None and array.dtype == "float64" and a.size > 1:
         with np.errstate(over="ignore"):
             narrow = a.astype(np.float32).astype(np.float64)
             exact = b.astype(np.float32).astype(np.float64)
-        if (narrow == a).all() and int((exact != b).sum()) >= ENOUGH and np.unique(a).size >= ENOUGH:
-            return Fact("single", "every value you returned is a float32 number: more digits were not kept", {})
+        near = np.abs(a - b) <= SINGLE_ROUNDINGS * 2.0**-24 * float(np.abs(b).max())
+        varied = int((exact != b).sum()) >= ENOUGH and np.unique(a).size >= ENOUGH
+        if (narrow == a).all() and near.all() and varied:
+            return Fact("single", "your values are the expected ones to the precision of float32, and no finer", {})
     return None
 
 
@@ -370,7 +403,8 @@ def _per_row(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) -> 
         wide = allowed * np.maximum(1.0, np.abs(factors))[..., None]
         name = names[axis]
         data = {"axis": axis, "least": float(factors.min()), "most": float(factors.max())}
-        if (np.abs(mine - factors[..., None] * theirs) <= wide).all() and (np.abs(factors) > 1e-9).all():
+        large = np.abs(factors) * np.abs(theirs).max(axis=-1) > CLEAR * allowed
+        if (np.abs(mine - factors[..., None] * theirs) <= wide).all() and large.all():
             says = f"along {name} every row is the expected one times a factor of its own ({_span(factors)})"
             yield Fact("row_factor", says, data, True)
             return
@@ -392,7 +426,7 @@ def _unchanging(a: np.ndarray, b: np.ndarray, allowed: float, names: list[str]) 
     for axis in range(a.ndim):
         if a.shape[axis] < 2:
             continue
-        same = float((a.max(axis=axis) - a.min(axis=axis)).max()) <= allowed
+        same = float((a.max(axis=axis) - a.min(axis=axis)).max()) <= min(allowed, 1e-6 * float(np.abs(a).max()))
         if same and float((b.max(axis=axis) - b.min(axis=axis)).max()) > CLEAR * allowed:
             yield Fact("unchanging", f"your values are the same at {_every(names[axis])}", {"axis": axis})
 
@@ -499,13 +533,13 @@ def _condition(rows: np.ndarray, name: str) -> str | None:
     """The places along one axis where something is wrong, as a condition; None where they form no plain pattern."""
     count, bad = rows.size, np.flatnonzero(rows)
     if bad.size == 1:
-        return f"{name} = {bad[0]}" + (", the last," if count > 2 and bad[0] == count - 1 else "")
+        return f"{name} = {bad[0]}" + (" (the last)" if count > 2 and bad[0] == count - 1 else "")
     if (np.diff(bad) == 1).all():
         half = count >= 4 and 2 * bad.size == count
         if bad[-1] == count - 1:
-            return f"{name} >= {bad[0]}" + (", the last half," if half else "")
+            return f"{name} >= {bad[0]}" + (" (the last half)" if half else "")
         if bad[0] == 0:
-            return f"{name} <= {bad[-1]}" + (", the first half," if half else "")
+            return f"{name} <= {bad[-1]}" + (" (the first half)" if half else "")
         return f"{bad[0]} <= {name} <= {bad[-1]}"
     if count >= 4 and np.array_equal(bad, np.arange(0, count, 2)):
         return f"{name} is even"
@@ -523,7 +557,7 @@ def _of_wrong_ones(mine: np.ndarray, theirs: np.ndarray, wrong: np.ndarray, allo
         return
     values, expected = mine[wrong], theirs[wrong]
     if (values == values[0]).all() and np.isfinite(values[0]):
-        yield Fact("same_wrong", f"every wrong value is {values[0]:.6g}", {"value": float(values[0])})
+        yield Fact("same_wrong", f"every wrong value is {values[0] + 0.0:.6g}", {"value": float(values[0])})
     right = theirs[~wrong]
     for text, test in (("below 0", np.less), ("above 0", np.greater), ("0", np.equal)):
         if (
@@ -553,7 +587,9 @@ def _of_nonfinite(mine: np.ndarray, theirs: np.ndarray, odd: np.ndarray, kind: s
         and (values == values[0]).all()
         and np.isfinite(values[0])
     ):
-        says = f"where {expected[0]:g} is expected you have {values[0]:.6g}, everywhere"
+        every = not ((theirs == expected[0]) & ~odd).any()
+        where = f"wherever {expected[0]:g} is expected" if every else f"where {expected[0]:g} is missing"
+        says = f"{where} you have {values[0] + 0.0:.6g}"
         yield Fact("finite_for_infinite", says, {"value": float(values[0]), "expected": float(expected[0])}, True)
 
 

@@ -105,6 +105,8 @@ class CaseRef:
     number: int
     dims: dict[str, int]
     token: str
+    # random, edge or examples
+    group: str = "random"
 
 
 @dataclass(frozen=True)

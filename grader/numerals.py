@@ -67,7 +67,9 @@ def _stripped(text: Format, values: np.ndarray, exponent: bool = False) -> Forma
             return str(number)
         body, mark, power = text(number).partition("e")
         body = body[: len(body) - drop] if drop else body
-        if not exponent and float(body) == 0:
+        if float(body) == 0:
+            if exponent:
+                return "0"
             body = body.lstrip("-")
         return body + (f"e{int(power):+d}" if mark else "")
 
@@ -152,7 +154,8 @@ def exact(value: float) -> str | None:
     text = f"{value:.6g}"
     if float(text) != value:
         return None
-    return f"{value:.1f}" if value == int(value) and abs(value) < 1e6 else text
+    # A zero has no sign that a reader could use.
+    return f"{value + 0.0:.1f}" if value == int(value) and abs(value) < 1e6 else text
 
 
 def difference(gap: float) -> str:

@@ -5,6 +5,7 @@ What a class, a folder of exercises and an editor's saves have in common. Safe t
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from grader.sandbox.runner import ForkRunner, Runner, make_runner
 from grader.spec.exercise import Exercise
 from grader.submission import Submission
 from grader.trial import Plan
+
+IMPORTS_TORCH = re.compile(rb"^\s*(?:import|from)\s+torch\b", re.MULTILINE)
 
 
 @dataclass
@@ -61,10 +64,13 @@ class Session:
         """As `grader.grade.grade`, with what is already warm; a zygote that died is replaced and asked once more."""
         for last in (False, True):
             warm = self._of(exercise)
+            # A submission that imports torch for itself does not have to wait for that where torch is warm.
+            imports = exercise.spec.framework != "torch" and IMPORTS_TORCH.search(submission.source) is not None
+            runner = self.runner("torch") if imports else warm.runner
             report = grade(
                 exercise,
                 submission,
-                warm.runner,
+                runner,
                 options,
                 warm.oracle,
                 warm.diagnostician,
@@ -72,9 +78,11 @@ class Session:
                 warm.plans,
             )
             # The process that starts workers may be ended from outside; asking once more is honest, twice is not.
-            if report.status == "graded" or last or not warm.runner.died:
+            if report.status == "graded" or last or not (warm.runner.died or runner.died):
                 break
-            self._discard(exercise.spec.framework, warm.runner)
+            for framework, each in ((exercise.spec.framework, warm.runner), ("torch", runner)):
+                if each.died:
+                    self._discard(framework, each)
         return report
 
     def release(self, exercise: str) -> None:

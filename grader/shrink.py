@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from grader import cases
 from grader.cases import Case
+from grader.checks.values import CLEAR, clearness
 from grader.errors import AuthorError, GraderFault
 from grader.model import Ruling
 from grader.oracle import IllConditioned
@@ -21,13 +22,14 @@ Rule = Callable[[Case, str], Ruling]
 def smallest(exercise: Exercise, ruling: Ruling, rule: Rule, same: Callable[[Ruling], object]) -> Ruling:
     """A ruling of the same kind on a case as small as a few tries find; the ruling itself when there is none.
 
-    ``rule`` judges one call; ``same`` names a failure's kind. Deterministic.
+    ``rule`` judges one call; ``same`` names a failure's kind. A difference that is clear stays so. Deterministic.
     """
     case = ruling.case
     if case is None or case.group == "examples" or ruling.outcome is None or not ruling.outcome.returned:
         return ruling
     best = ruling
     wanted = same(ruling)
+    clear = min(CLEAR, clearness(ruling))
     tries = 0
     improved = True
     while improved and tries < MAX_TRIES:
@@ -38,7 +40,8 @@ def smallest(exercise: Exercise, ruling: Ruling, rule: Rule, same: Callable[[Rul
                     break
                 found = _try(exercise, best, {**best.case.dims, dim: size}, rule)
                 tries += 1
-                if found is not None and found.verdict != "pass" and same(found) == wanted:
+                alike = found is not None and found.verdict != "pass" and same(found) == wanted
+                if found is not None and alike and clearness(found) >= clear:
                     best, improved = found, True
                     break
     return best
@@ -49,6 +52,9 @@ def _try(exercise: Exercise, best: Ruling, dims: dict[str, int], rule: Rule) -> 
     try:
         smaller = cases.draw(exercise, case.name, case.index, case.seed, _chosen(exercise, case.name, dims))
         if not cases.dims_allowed(exercise, case.name, smaller.dims):
+            return None
+        # What the statement promises of ids holds of the case that is shown, too.
+        if cases.ids_in_range(exercise, case) and not cases.ids_in_range(exercise, smaller):
             return None
         smaller = replace(cases.on_grid(smaller, case.grid), number=case.number)
         return rule(smaller, best.dtype)

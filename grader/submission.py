@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import stat
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ MAX_BYTES = 2 << 20
 MAX_TIMEOUTS = 2
 MAX_CRASHES = 3
 LOAD_FACTOR = 4.0
+# Calls that each stay below their limit may add up to hours. So many times the wall limit of one call they may wait in
+# all; only waiting counts, because what computes for so little of its time is not held up by a busy machine.
+PATIENCE = 6.0
+IDLE_SHARE = 0.05
 # Results are kept until the report is written; a submission may not fill the grader's own memory with them.
 MAX_KEPT = 1 << 30
 MUCH = 64 << 20
@@ -130,6 +135,8 @@ class Student:
         self._output_size = 0
         self._kept = 0
         self.dropped_output = 0
+        self._waited = 0.0
+        self._computed = 0.0
         self.seconds = 0.0
         self.applied: dict[str, Any] = {}
         # Names of everything the file calls, read from its syntax tree before it was run.
@@ -233,6 +240,7 @@ class Student:
         worker = self._worker
         framework = self._exercise.spec.framework
         record: list[tuple[str, Value]] = []
+        began, computed = time.monotonic(), worker.cpu_seconds()
         reply = worker.request(
             {"op": "call", "id": 0, "mode": mode, **(options or {})},
             {"args": cases.arguments(case, framework, dtype, layout), **(values or {})},
@@ -240,6 +248,13 @@ class Student:
             answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
         )
         self._collect(worker)
+        self._waited += time.monotonic() - began
+        self._computed += max(0.0, worker.cpu_seconds() - computed)
+        if self._waited > PATIENCE * self._limits.wall_seconds and self._computed < IDLE_SHARE * self._waited:
+            worker.close()
+            self._worker = None
+            self.stopped = "all its calls together waited too long"
+            return Outcome("timeout", detail=f"{self._waited:.0f} s in all calls, nearly all of it waiting")
         if isinstance(reply, Fault):
             self._worker = None
             return replace(self._from_fault(reply), calls=tuple(record))

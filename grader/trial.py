@@ -29,6 +29,8 @@ class Plan:
 
     seed: int
     cases: tuple[tuple[Case, tuple[str, ...]], ...]
+    # Whether it holds the one case that a token names, and so nothing to compare that case with.
+    replay: bool = False
 
     def select(self, group: str | Iterable[str] | None, dtypes: Iterable[str] | None = None) -> list[tuple[Case, str]]:
         """(case, dtype) pairs of a group (random, edge, examples), of named cases, or of all."""
@@ -124,7 +126,7 @@ def settle(exercise: Exercise, oracle: Oracle, plan: Plan) -> Plan:
     settled = []
     for case, dtypes in plan.cases:
         settled.append((_well_conditioned(exercise, oracle, case, dtypes), dtypes))
-    return Plan(plan.seed, tuple(settled))
+    return replace(plan, cases=tuple(settled))
 
 
 def _well_conditioned(exercise: Exercise, oracle: Oracle, case: Case, dtypes: Iterable[str]) -> Case:

@@ -252,3 +252,31 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     lines = text.count("\n") + 1
     for finding in found.findings:
         assert 0 <= finding.line <= lines + 1 and finding.message
+
+
+NAMES = ["softmax", "masked_softmax", "kv_cache_step", "greedy_decode", "decoder_forward", "decoder_block", "adamw_step",
+         "gelu_tanh", "encoder_decoder_forward", "attention_scores"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("kv", ["kv_cache_step"]),
+        ("softmax_masked", ["masked_softmax"]),
+        ("Soft", ["softmax", "masked_softmax"]),
+        ("sofmax", ["softmax"]),
+        ("gred_decode", ["greedy_decode"]),
+        ("enc_dec", ["encoder_decoder_forward"]),
+        ("greedydecode", ["greedy_decode"]),
+        ("beam_search", []),
+        ("beam", []),
+        ("x", []),
+        ("", []),
+    ],
+)
+def test_names_that_a_word_may_stand_for(word: str, meant: list[str]) -> None:
+    assert document.candidates(word, NAMES) == meant
+
+
+def test_only_a_few_names_are_offered() -> None:
+    assert len(document.candidates("deco", NAMES)) == 3

@@ -17,6 +17,7 @@ from grader import cases, compare, numerals
 from grader.checks import verdicts
 from grader.explain import BARE, call_text, explain, grid_text, leading, likeness
 from grader.model import (
+    CaseRef,
     Change,
     CheckResult,
     Error,
@@ -124,6 +125,9 @@ def test_the_row_of_the_largest_difference(softmax: Exercise) -> None:
         (tensor([np.inf, 1.0]), tensor([1.0, 1.0]), "The result is inf in places where it should not be."),
         (tensor([0.0, 1.0]), tensor([-np.inf, 1.0]), "The result should be -inf in places where it is not."),
         (tensor(1.5), tensor(1.25), "The result differs from the reference's."),
+        (tensor(-np.inf), tensor(1.25), "The result is -inf."),
+        (tensor(np.nan), tensor(1.25), "The result is nan."),
+        (tensor(1.25), tensor(np.inf), "The result should be inf."),
     ],
 )  # fmt: skip
 def test_a_sentence_for_each_kind(softmax: Exercise, actual: Any, expected: Any, claim: str) -> None:
@@ -147,6 +151,33 @@ def test_python_results(exercise_of: Find) -> None:
     assert ("at ['a'][1]", "0.30001") in floats.blocks and ("expected", "0.30000") in floats.blocks
     missing = said(exercise, {"a": 1}, {"a": 1, "b": 2}, output=output)
     assert missing.claim == "The result: the key 'b' is missing."
+
+
+def test_parts_of_a_tuple_are_named(exercise_of: Find) -> None:
+    flash = exercise_of("flash_attention")
+    output = flash.spec.output
+    pair = (tensor([1.0], family="tensor"), tensor([2.0], family="tensor"))
+    case = drawn(flash)
+
+    def of(actual: Any, **facts: Any) -> Explanation:
+        mismatch = wrong(actual, pair, output, "torch")
+        ruling = Ruling("fail", None, case, "float64", Outcome("returned", value=actual), mismatch, facts=facts)
+        return explain(flash, ask(flash), ruling, "")
+
+    assert of(pair[0]).claim == "The result is a torch.Tensor; expected a tuple (out, lse)."
+    assert of(None).claim == "Your function returned None; expected a tuple (out, lse)."
+    assert of(pair[:1]).claim == "The result has 1 item; expected 2: (out, lse)."
+    changed = (tensor([5.0], family="tensor"), pair[1])
+    assert of(changed, right_parts=["lse"], wrong_parts=[]).note == "`lse` is right."
+    assert of(changed, right_parts=["a", "b"], wrong_parts=["c"]).note == "`a` and `b` are right; `c` differs too."
+
+
+def test_marks_stand_under_everything_that_is_wrong(softmax: Exercise) -> None:
+    found = said(softmax, tensor([0.0, 0.644, 2.0, 0.0]), tensor([-np.inf, 3.0, 2.0, -np.inf]))
+    marks = dict(found.blocks)[" "]
+    shown = dict(found.blocks)["you returned"]
+    under = [shown[at : at + 5] for at in range(len(marks)) if marks[at] == "^" and (at == 0 or marks[at - 1] != "^")]
+    assert len(under) == 3 and marks.count("^") == 3 * 5, (shown, marks)
 
 
 def test_where_it_shows_only_on_the_larger_case(softmax: Exercise) -> None:
@@ -217,6 +248,59 @@ def test_other_changes(softmax: Exercise, what: str, claim: str) -> None:
     outcome = Outcome("returned", changes=(Change("x", "", what, tensor([1.0, 2.0])),))
     ruling = Ruling("fail", "inputs_changed", drawn(softmax), "float64", outcome)
     assert explain(softmax, ask(softmax, kind="inputs_unchanged"), ruling, "").claim == claim
+
+
+def test_the_line_that_changes_an_input_is_named(softmax: Exercise) -> None:
+    case = drawn(softmax, A=1, B=1, C=2)
+    outcome = Outcome("returned", changes=(Change("x", "", "values", tensor([1.0, 2.0])),))
+    place = {"file": "mine.py", "line": 4, "text": "x -= x.max()"}
+    ruling = Ruling("fail", "inputs_changed", case, "float64", outcome, facts={"place": place})
+    question = ask(softmax, kind="inputs_unchanged")
+    assert ("where", "mine.py:4\n    x -= x.max()") in explain(softmax, question, ruling, "").blocks
+    plain = explain(softmax, question, replace(ruling, facts={}), "")
+    assert "where" not in dict(plain.blocks)
+
+
+def test_advice_on_values_is_none_on_time_or_memory(softmax: Exercise) -> None:
+    question = replace(ask(softmax), help="the slab is enough")
+    case = drawn(softmax, "large_scores")
+    for status in ("timeout", "memory"):
+        ruling = Ruling("timeout", "time_limit", case, "float64", Outcome(status, detail="5 s"))
+        assert "slab" not in str(explain(softmax, question, ruling, "").help)
+    peak = next(question for question in questions(softmax))
+    held = replace(question, check=peak.check.model_copy(update={"kind": "peak_memory"}))
+    memory = Ruling("memory", "memory_limit", case, "float64", Outcome("memory", detail="64 MB"))
+    assert explain(softmax, held, memory, "").help == "the slab is enough"
+    late = Ruling("timeout", "time_limit", case, "float64", Outcome("timeout", detail="5 s"))
+    assert "loop" in str(explain(softmax, held, late, "").help)
+
+
+def test_calls_of_a_function_handed_in_are_counted_where_a_call_was_ended(exercise_of: Find) -> None:
+    greedy = exercise_of("greedy_decode")
+    case = cases.draw(greedy, "random", 0, 7)
+    ended = Outcome("timeout", detail="5 s", calls=(("step_fn", [[1]]),) * 3)
+    ruling = Ruling("timeout", "time_limit", case, "float64", ended)
+    assert explain(greedy, ask(greedy), ruling, "").note == "`step_fn` had been called 3 times by then."
+
+
+def test_a_call_that_has_no_answer_is_told_by_its_argument(exercise_of: Find) -> None:
+    greedy = exercise_of("greedy_decode")
+    case = cases.draw(greedy, "random", 0, 7)
+    answer = cases.answerer(case, "python", "float64", [])
+    for given, told in (
+        ([0, 1, 2.31], "step_fn got ids = [0, 1, 2.31]: item 2 is not an integer"),
+        (3, "step_fn got ids = 3, which is no list"),
+        ([], "step_fn got ids = [], to which it has no answer"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            answer("step_fn", [given])
+        assert str(caught.value) == told
+        raised = Outcome("raised", error=Error("ValueError", told, "exception", (FRAME,)))
+        ruling = Ruling("error", "exception", case, "float64", raised)
+        assert explain(greedy, ask(greedy), ruling, "").claim == "`step_fn`" + told.removeprefix("step_fn") + "."
+    own = Outcome("raised", error=Error("ValueError", "no ids", "exception", (FRAME,)))
+    ruling = Ruling("error", "exception", case, "float64", own)
+    assert explain(greedy, ask(greedy), ruling, "").claim == "Your function raised ValueError: no ids"
 
 
 FRAME = {"own": True, "file": "mine.py", "line": 3, "column": 9, "function": "softmax", "text": "    return x / 0.7071"}
@@ -320,13 +404,67 @@ def test_calls_as_they_would_be_typed(exercise_of: Find) -> None:
     example = call_text(
         forward, cases.example(forward, "worked_example", 7), "float64", "the statement's worked example"
     )
-    assert "more)" in example and len(example) < 160
+    assert example == (
+        "encoder_decoder_forward(…, num_heads=2)   (the worked example of grade encoder_decoder_forward --show)"
+    )
     clip = exercise_of("clip_gradients")
     assert "grads=[None, shape (" in call_text(clip, cases.draw(clip, "none_in_place", 0, 7), "float64")
     greedy = exercise_of("greedy_decode")
     assert call_text(greedy, cases.draw(greedy, "random", 0, 7), "float64").startswith(
         "greedy_decode(step_fn, prompt=["
     )
+
+
+def test_plain_numbers_are_always_in_a_call_and_sizes_have_the_names_of_the_statement(exercise_of: Find) -> None:
+    adamw = exercise_of("adamw_step")
+    text = call_text(adamw, cases.draw(adamw, "random", 0, 7), "float64")
+    assert "a=" not in text and "b=" not in text and "param of shape (" in text
+    assert all(f"{name}=" in text for name in ("step", "lr", "beta1", "beta2", "eps", "weight_decay"))
+    step = exercise_of("kv_cache_step")
+    text = call_text(step, cases.draw(step, "random", 0, 7), "float64")
+    assert text.count("heads=") == 1 and "num_heads=" in text
+    grouped = exercise_of("grouped_query_attention")
+    text = call_text(grouped, cases.draw(grouped, "random", 0, 7), "float64")
+    assert "width_q" not in text and "num_kv_heads=" in text and "group=" not in text
+    flash = exercise_of("flash_attention")
+    text = call_text(flash, cases.example(flash, "three_tokens", 7), "float64")
+    assert "block_size=1, causal=True)   (the worked example of grade flash_attention --show)" in text
+    assert " more)" not in text
+
+
+def test_many_arrays_are_cut_but_no_plain_number(exercise_of: Find) -> None:
+    loss = exercise_of("decoder_lm_loss")
+    case = cases.draw(loss, "random", 0, 7)
+    arguments = {"alpha": 0.5, **case.arguments, **{f"more_{at}": case.arguments["w_q"] for at in range(9)}, "beta": 2}
+    nameless = replace(loss, folder=loss.folder.parent / "none")
+    text = call_text(nameless, replace(case, arguments=arguments), "float64")
+    assert "alpha=0.5" in text and "beta=2" in text and re.search(r"… \d+ more\)$", text) and len(text) < 330
+
+
+def test_the_numbers_of_a_small_call_are_shown(exercise_of: Find) -> None:
+    loss = exercise_of("masked_cross_entropy")
+    case = cases.draw(loss, "random", 0, 7, {"B": 1, "T": 1, "V": 2})
+    mismatch = wrong(1.5, 1.25, loss.spec.output)
+    ruling = Ruling("fail", None, case, "float64", Outcome("returned", value=1.5), mismatch)
+    blocks = dict(explain(loss, ask(loss), ruling, "").blocks)
+    shown = np.array(eval(blocks["logits"]))
+    np.testing.assert_allclose(shown, case.arguments["logits"].values, atol=1e-5)
+    large = replace(ruling, case=cases.draw(loss, "random", 0, 7))
+    assert "logits" not in dict(explain(loss, ask(loss), large, "").blocks)
+    assert explain(loss, ask(loss, "verdict"), ruling, "").blocks == ()
+    assert explain(loss, ask(loss, "summary"), ruling, "").blocks == ()
+
+
+def test_a_function_handed_in_is_shown_where_a_list_goes_wrong(exercise_of: Find) -> None:
+    greedy = exercise_of("greedy_decode")
+    case = cases.draw(greedy, "worked_example", 0, 7)
+    calls = tuple(("step_fn", [ids]) for ids in ([3, 0], [3, 0, 1]))
+    for value in ([3, 0, 1, 3], [3, 0, 1, 3, 2]):
+        mismatch = wrong(value, [3, 0, 1, 2, 3], greedy.spec.output, "python")
+        ruling = Ruling("fail", None, case, "float64", Outcome("returned", value=value, calls=calls), mismatch)
+        assert ("step_fn([3, 0, 1])", "[0.5, 0.2, 1.5, 1.5]") in explain(greedy, ask(greedy), ruling, "").blocks
+    uncalled = replace(ruling, outcome=Outcome("returned", value=value, calls=calls[:1]))
+    assert not any("step_fn" in label for label, _ in explain(greedy, ask(greedy), uncalled, "").blocks)
 
 
 # --- which check is shown ---------------------------------------------------------------------------------------------
@@ -370,6 +508,28 @@ def test_the_most_telling_failure_is_chosen() -> None:
     assert leading([dtype, shaky]) is dtype
 
 
+def test_the_worked_example_is_shown_before_other_cases_that_fail_alike() -> None:
+    def at(id: str, group: str, **more: Any) -> CheckResult:
+        return check(id, case=CaseRef(id, 1, {}, f"7:{id}", group), **more)
+
+    edge, random, example = at("edge", "edge"), at("random", "random", text="[1.0]" * 90), at("example", "examples")
+    assert leading([edge, random]) is random, "a special case, and its special help, only where plain ones pass"
+    assert leading([edge, random, example]) is example
+    related = at("related", "random", where=("your values are 2 × the expected ones, everywhere",))
+    assert leading([related, edge, example]) is example
+    otherwise = at("example", "examples", claim="The result has the wrong shape.")
+    assert leading([related, edge, otherwise]) is related, "it fails in another way"
+    picture = at("reads", "random", grid=Grid("a", "b", ((True,),), ((False,),)))
+    assert leading([example, picture]) is picture
+    named = replace(at("edge", "edge"), title="the worked example, a model")
+    assert leading([random, named]) is named
+
+
+def test_checks_that_were_not_run_are_alike_only_for_one_reason() -> None:
+    one, two = (check("a", claim=f"Not run: {why}.", verdict="skipped") for why in ("no case", "nothing is right"))
+    assert likeness(one) != likeness(two)
+
+
 def test_checks_alike_but_for_numbers() -> None:
     one, two = (
         check("a", claim="The result has 2 items; expected 3."),
@@ -388,7 +548,10 @@ def test_grids_beside_each_other_or_below() -> None:
         "target 0 ● ·              ● ·",
         "target 1 ● ?              ● ●",
         "● output changed   · output unchanged   ? undecided",
+        "rows: the output, by target; columns: the source position that was changed",
     ]
+    same = Grid("target", "target", ((True,),), ((True,),))
+    assert grid_text(same).splitlines()[-1] == "rows: the output, by target; columns: the position that was changed"
     wide = Grid("t", "s", ((True,) * 30,), ((False,) * 30,))
     assert max(map(len, grid_text(wide).splitlines())) <= 76 and "expected" in grid_text(wide).splitlines()
 
@@ -431,6 +594,9 @@ def test_special_numbers() -> None:
     assert [write(value) for value in values] == ["-inf", "0.0", "nan", "1.5"]
     masks = np.array([0.0, -1e9])
     assert [numerals.formatter((masks,))(value) for value in masks] == ["0", "-1e+09"]
+    zero = np.array([-0.0, -1.23456789e-12])
+    assert [numerals.formatter((zero,))(value) for value in zero] == ["0", "-1.2346e-12"]
+    assert numerals.exact(-0.0) == "0.0"
     tiny = np.array([1.25e-7, 3e-9])
     assert [numerals.formatter((tiny,))(value) for value in tiny] == ["1.25e-07", "3e-09"]
     assert numerals.formatter((np.array([True, False]),))(np.True_) == "True"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +148,53 @@ def test_a_slow_submission_gets_the_same_report(toy: Exercise, warm: Warm, tmp_p
     reports = [graded(toy, source.replace("PAUSE", pause), warm("numpy"), 3) for pause in ("0", "0.06")]
     assert [result.case for result in reports[0].checks] == [result.case for result in reports[1].checks]
     assert [result.message for result in reports[0].checks] == [result.message for result in reports[1].checks]
+
+
+def test_a_clear_difference_stays_clear(toy: Exercise) -> None:
+    class Faint(Judge):
+        def __call__(self, case: Case, dtype: str) -> Ruling:
+            ruling = super().__call__(case, dtype)
+            ratio = 1e6 if case.dims["T"] >= 5 else 1.5
+            return replace(ruling, mismatch=replace(ruling.mismatch, ratio=ratio)) if ruling.mismatch else ruling
+
+    assert smallest(toy, Faint(lambda dims: True)).case.dims["T"] == 5
+
+
+def test_ids_of_a_smaller_case_stay_below_their_bound(tmp_path: Path) -> None:
+    body = """
+    framework: numpy
+    dims: {N: 4..6, V: 5..7}
+    inputs: {ids: {kind: ids, shape: [N], below: V}}
+    adjust: ["ids = ids % (V - 2) + 1"]
+    cases:
+      random: 3
+      edge: {beyond: {title: beyond, adjust: ["ids = ids + 100"]}}
+    checks: [{kind: values, cases: random}, {kind: values, cases: edge}]
+    """
+    made = exercise(tmp_path, textwrap.dedent(body), "def toy(ids):\n    return ids\n")
+    assert smallest(made, Judge(lambda dims: True)).case.dims == {"N": 1, "V": 2}
+    # Where ids leave their bound on purpose, smaller cases may too.
+    assert smallest(made, Judge(lambda dims: True), "beyond").case.dims["N"] == 1
+
+
+@pytest.mark.parametrize("name", ["greedy_decode", "encoder_forward", "encoder_decoder_forward", "flash_attention"])
+def test_smaller_cases_of_the_exercises_keep_what_the_statement_promises(
+    name: str, exercise_of: Callable[[str], Exercise]
+) -> None:
+    found = exercise_of(name)
+    for case_name in ("random", *found.spec.cases.edge):
+        for seed in range(4):
+            small = smallest(found, Judge(lambda dims: True), case_name, seed).case
+            assert cases.ids_in_range(found, small)
+            if name == "greedy_decode":
+                assert max(small.arguments["prompt"]) < small.dims["V"] and small.dims["eos"] < small.dims["V"]
+                assert case_name != "random" or small.dims["eos"] not in small.arguments["prompt"]
+            if case_name == "ragged_last_block":
+                assert small.dims["S"] % small.dims["block"] != 0
+
+
+def test_a_replayed_case_is_the_one_that_the_token_names(toy: Exercise, warm: Warm) -> None:
+    source = "def toy(x, y):\n    return x.sum(1) + y.sum() + (1 if x.shape[1] > 4 and len(x) > 1 else 0)\n"
+    for token in ("3:random-1", "3:wide"):
+        shown = check(graded(toy, source, warm("numpy"), case=token), "wide" if "wide" in token else "values")
+        assert shown.case is not None and shown.case.token == token

@@ -153,7 +153,7 @@ class DaskEngine:
         # Held until their results are taken: a future that nobody holds is cancelled.
         self._futures: dict[str, Any] = {}
         try:
-            self._client = Client(scheduler, timeout=20, set_as_default=False)
+            self._client = Client(scheduler, timeout=10, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise GraderFault(
                 f"no Dask scheduler answers at {scheduler}: {error}", "dask scheduler, then its address"
@@ -170,7 +170,7 @@ class DaskEngine:
             )
             wanted[future.key] = job
             self._futures[future.key] = future
-        for future in as_completed(list(self._futures.values())):
+        for future in as_completed(list(self._futures.values()), loop=self._client.loop):
             job = wanted[future.key]
             if future.status == "finished":
                 try:
@@ -223,16 +223,3 @@ def cores() -> int:
     except AttributeError:
         return os.cpu_count() or 1
 
-
-__all__ = [
-    "DaskEngine",
-    "Engine",
-    "Job",
-    "LocalEngine",
-    "Path",
-    "Settings",
-    "Station",
-    "cores",
-    "grade_remotely",
-    "here",
-]

@@ -34,7 +34,7 @@ def precision(trial: Trial, question: Question) -> Ruling:
         return verdicts.no_case()
     right = [case for case in drawn if trial.right(case, DTYPE)]
     if not right:
-        return _nothing_right()
+        return nothing_right(question)
     for case in right[:2]:
         moved = _step(case)
         theirs = _difference(trial.expected(case, DTYPE).value, trial.oracle.raw(moved, DTYPE).value, trial)
@@ -53,12 +53,17 @@ def precision(trial: Trial, question: Question) -> Ruling:
             return Ruling("skipped", "values", facts={"why": "its results change shape with the values of the inputs"})
         deviation = float(np.abs(mine - theirs).max()) / scale
         if not deviation <= PRECISION_LIMIT:
+            kept = _decimals(trial.outcome(case, DTYPE).value, outcome.value, trial)
             return Ruling(
                 "fail", "precision", case, DTYPE, trial.outcome(case, DTYPE), failing=((case, DTYPE),),
                 facts={
-                    "claim": "The arithmetic inside a float64 call is narrower than float64.",
-                    "blocks": [("", f"A change of 1e-8 in the inputs moves your result by {deviation:.0%} more or less than it should.")],
-                    "help": "keep the inputs' dtype throughout: look for .float(), float32 constants and tensors made without dtype=.",
+                    "claim": "The result does not follow a small change of float64 inputs as it should."
+                    if kept is None
+                    else f"The result is rounded to {kept} decimals.",
+                    "blocks": [("", f"A change of 1e-8 in the inputs moves your result by {_more_or_less(mine, theirs, deviation)}.")],
+                    "help": "keep the inputs' dtype throughout: look for .float(), float32 constants and tensors made without dtype=."
+                    if kept is None
+                    else "return the result with all its digits; rounding is for printing.",
                 },
             )  # fmt: skip
         return Ruling("pass", case=case)
@@ -68,8 +73,34 @@ def precision(trial: Trial, question: Question) -> Ruling:
     )
 
 
-def _nothing_right() -> Ruling:
-    return Ruling("skipped", "values", facts={"why": "it looks at results that are right, and there are none"})
+def _more_or_less(mine: np.ndarray, theirs: np.ndarray, deviation: float) -> str:
+    if not mine.any():
+        return f"nothing at all; the reference's moves by {float(np.abs(theirs).max()):.2g}"
+    return f"{deviation:.0%} more or less than it should"
+
+
+def _decimals(first: Value, second: Value, trial: Trial) -> int | None:
+    """To how many decimals every float of two results is rounded, at most 8; None where they are not."""
+    output = trial.exercise.spec.output
+    found = [compare.numbers(part.value) for value in (first, second) for part in compare.parts(value, output)]
+    floats = [values.reshape(-1) for values in found if values is not None and values.dtype.kind == "f"]
+    flat = np.concatenate(floats) if floats else np.zeros(0)
+    flat = flat[np.isfinite(flat)]
+    for decimals in range(1, 9):
+        grid = 10.0**-decimals
+        # Where the digits of the values themselves are no finer, every value is on the grid.
+        if not flat.size or float(np.abs(flat).max()) * 2.0**-52 > grid * 1e-4:
+            return None
+        if (np.abs(flat - np.round(flat, decimals)) <= 4 * 2.0**-52 * np.maximum(np.abs(flat), grid)).all():
+            return decimals
+    return None
+
+
+def nothing_right(question: Question) -> Ruling:
+    """A check that needs one right result to compare with, and has none among the cases that it looks at."""
+    looked_at = question.cases or "random"
+    where = {"random": "random shapes", "edge": "edge cases", "examples": "the examples"}.get(str(looked_at), "its cases")
+    return Ruling("skipped", "values", facts={"why": f"no float64 result on {where} is right yet"})
 
 
 def _in_float64(trial: Trial, question: Question) -> list[Case]:
@@ -126,7 +157,7 @@ def strided(trial: Trial, question: Question) -> Ruling:
                     facts={"claim": "The result is wrong when the inputs are not contiguous in memory.", "help": "read inputs by index, never through their memory order."},
                 )  # fmt: skip
         return Ruling("pass", case=case)
-    return _nothing_right()
+    return nothing_right(question)
 
 
 ALIASES = {"np": "numpy", "F": "torch.nn.functional"}
@@ -183,8 +214,21 @@ def calls(trial: Trial, question: Question) -> Ruling:
     case, dtype, said = min(found, key=lambda entry: size(entry[0]))
     return Ruling(
         "fail", "calls", case, dtype, trial.outcome(case, dtype), failing=tuple((c, d) for c, d, _ in found),
-        facts={"claim": said},
+        facts={"claim": said, "blocks": _extra_calls(trial, name, case, dtype)},
     )  # fmt: skip
+
+
+def _extra_calls(trial: Trial, name: str, case: Case, dtype: str) -> list[tuple[str, str]]:
+    """Where only the number of calls differs: the first call that is one too many, or that is missing."""
+    mine = [args for called, args in trial.outcome(case, dtype).calls if called == name]
+    theirs = [args for called, args in trial.expected(case, dtype).calls if called == name]
+    shorter = min(len(mine), len(theirs))
+    pairs = zip(mine[:shorter], theirs[:shorter], strict=True)
+    if len(mine) == len(theirs) or not all(_same_arguments(_plain(a), _plain(b), SAME_CALL[dtype]) for a, b in pairs):
+        return []
+    if len(mine) > len(theirs):
+        return [("one too many", f"call {shorter + 1} of `{name}`, with {_brief(mine[shorter])}")]
+    return [("missing", f"call {shorter + 1} of `{name}`, with {_brief(theirs[shorter])}")]
 
 
 def _calls_differ(name: str, mine: list[Value], theirs: list[Value], relative: float) -> str | None:
@@ -246,7 +290,7 @@ def peak_memory(trial: Trial, question: Question) -> Ruling:
                 "fail", "peak_memory", case, dtype, outcome,
                 facts={
                     "claim": "The call holds more memory at once than it may.",
-                    "blocks": [("held at once", f"{peak / 2**20:.1f} MB"), ("allowed", f"{limit / 2**20:.1f} MB")],
+                    "blocks": [("held at once", f"{peak / 1e6:.1f} MB"), ("allowed", f"{limit / 1e6:.1f} MB")],
                     "peak": peak,
                 },
             )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from grader import cases, compare
 from grader.cases import Case, Drawn
 from grader.checks import verdicts
+from grader.checks.conditions import nothing_right
 from grader.checks.relations import root_name
 from grader.checks.values import size
 from grader.errors import AuthorError, Finding
@@ -34,9 +35,7 @@ def check(trial: Trial, question: Question) -> Ruling:
         return verdicts.no_case()
     right = [case for case in drawn if trial.right(case, DTYPE)]
     if not right:
-        return Ruling(
-            "skipped", "values", facts={"why": "gradients are compared where values are right, and nowhere are they"}
-        )
+        return nothing_right(question)
     case = min(right, key=size)
     options, weights = _request(trial, question, case)
     outcome = trial.outcome(case, DTYPE, "gradients", options, values={"weights": weights})

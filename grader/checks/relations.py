@@ -28,6 +28,8 @@ from grader.trial import Trial
 READS, STILL = 10.0, 2.0
 HELD, LEAKS = 1.0, 4.0
 LARGE = 1000.0
+# Apart from the calls that the check for repeatable results makes: those are to come after all others.
+AGAIN = 2
 DTYPE = "float64"
 # Cases looked at before a relation is called held; more would only repeat what the values checks saw.
 TRIED = 2
@@ -132,12 +134,33 @@ def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: boo
             or (not leaks and wanted[row, column] >= READS and got[row, column] <= STILL)
         )
     ]
+    if leaks and not bad:
+        return Ruling("pass", case=case)
+    # What moved, or did not, is said of its inputs alone where the same inputs move nothing.
+    unsteady = _unsteady(trial, case)
+    if unsteady is not None:
+        return unsteady
     if not bad:
         return Ruling("pass", case=case)
     return Ruling(
         "fail", "leak" if leaks else "not_read", case, DTYPE, trial.outcome(case, DTYPE), failing=((case, DTYPE),), grid=grid,
         facts={"bad": bad, "inputs": list(check.inputs), "claim": _claim(question, grid, bad, leaks)},
     )  # fmt: skip
+
+
+def _unsteady(trial: Trial, case: Case) -> Ruling | None:
+    """Why nothing can be said of what a result depends on: asked again with the same inputs, it is another one."""
+    first, again = trial.outcome(case, DTYPE), trial.outcome(case, DTYPE, options={"again": AGAIN})
+    if again.status == "not_run":
+        return Ruling("skipped", "stopped", outcome=again)
+    why = "the same inputs give different results, so that nothing can be said of what a result depends on"
+    if not again.returned:
+        return Ruling("skipped", "values", facts={"why": why})
+    expected = trial.expected(case, DTYPE)
+    wide = replace(expected, leaves=tuple(replace(leaf, allowed=STILL * leaf.allowed) for leaf in expected.leaves))
+    if compare.changed(first.value, again.value, wide, trial.exercise.spec.output) is None:
+        return None
+    return Ruling("skipped", "values", facts={"why": why})
 
 
 def _claim(question: Question, grid: Grid, bad: list[tuple[int, int]], leaks: bool) -> str:
@@ -294,6 +317,9 @@ def _ignored(trial: Trial, question: Question, case: Case, varied: Case, what: s
     mismatch = compare.changed(before.value, after.value, wide, output)
     if mismatch is None:
         return Ruling("pass", case=case)
+    unsteady = _unsteady(trial, case)
+    if unsteady is not None:
+        return unsteady
     return Ruling(
         "fail", "not_ignored", case, DTYPE, after, mismatch, ((case, DTYPE),),
         facts={"claim": f"The result changes when `{what}` is filled with other values.", "labels": ("with other values there", "before")},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = Path("grades.sqlite")
 SHOWN_LEFT = 12
+SHOWN_REASONS = 3
 EPILOG = """
 \b
 Examples:
@@ -145,10 +147,13 @@ def batch(
                     worker.close()
                 _say_counts(console, counts)
         failing = [row for row in kept.counting().values() if row.status != "graded"]
+        reasons = Counter(str(kept.report(row).reason) for row in failing)
         kept.close()
     console.print(f"results: grader results{'' if store == DEFAULT_STORE else f' --store {store}'}", style="dim")
     if failing:
         console.print(f"{len(failing)} could not be graded: grader batch … --retry grader_error", style="magenta")
+        for reason, count in reasons.most_common(SHOWN_REASONS):
+            console.print(f"  {count} × {reason}", soft_wrap=True)
     return 3 if failing else 0
 
 

@@ -24,7 +24,7 @@ Examples:
   grade softmax --start                   write ./softmax.py to begin with
   grade softmax                           grade ./softmax.py
   grade softmax mine.py --seed 7          the same cases as another run
-  grade softmax --hint                    one hint, each time one further
+  grade softmax --hint                    one hint, each time one more
   grade --all                             every exercise begun in this folder
 """
 
@@ -166,12 +166,14 @@ def grade_one(
         unwritten = write([report], {**options, "json_path": None}) or unwritten
     if options["json_path"] != "-" and (options["format_name"] is None or options["output"] is not None):
         console = frame.console()
+        if submission is None and path == exercise.stub:
+            say_stub(exercise, console)
         terminal.render(report, console, verbose)
         if saved is not None:
             console.print(f"saved the case {saved.token}: python {saved.script}", soft_wrap=True)
         elif options["save_case"] is not None:
             console.print("no case was saved: nothing fails; name one with --case")
-        after(report, exercise, library, console)
+        after(report, exercise, library, console, begun=submission is not None or path != exercise.stub)
     if unwritten is not None:
         raise unwritten
     return exit_code(report)
@@ -190,13 +192,24 @@ def exit_code(report: Report) -> int:
 
 
 def find_submission(exercise: Exercise) -> Path:
-    """``./EXERCISE.py``, then the stub."""
-    path = Path(f"{exercise.name}.py")
-    return path if path.exists() else exercise.stub
+    """``./EXERCISE.py``, ``./EXERCISE.ipynb``, then the stub."""
+    here = (Path(f"{exercise.name}{suffix}") for suffix in (".py", ".ipynb"))
+    return next((path for path in here if path.exists()), exercise.stub)
 
 
-def after(report: Report, exercise: Exercise, library: Library, console: Any) -> None:
-    """One line on what to do next."""
+def say_stub(exercise: Exercise, console: Any) -> None:
+    """That no file of the student's was found: the page that follows is about the exercise's own stub."""
+    from rich.text import Text
+
+    said = f"There is no ./{exercise.name}.py in this folder; what follows is about the exercise's own stub."
+    console.print(Text(said, style="bold"))
+    console.print(f"  to begin here:           grade {exercise.name} --start", soft_wrap=True)
+    console.print(f"  your file is elsewhere:  grade {exercise.name} FILE", soft_wrap=True)
+    console.print()
+
+
+def after(report: Report, exercise: Exercise, library: Library, console: Any, begun: bool = True) -> None:
+    """One line on what to do next; ``begun`` is false where only the stub was there to be graded."""
     from rich.text import Text
 
     if report.status != "graded":
@@ -205,21 +218,36 @@ def after(report: Report, exercise: Exercise, library: Library, console: Any) ->
         opened = unlocked(library, exercise.name)
         if opened:
             console.print(Text(f"this unlocks: {', '.join(opened)}", style="dim"))
-        following = opened[0] if opened else next_exercise(library, exercise.name)
-        if following is not None:
-            console.print(Text(f"next: grade {following} --start", style="dim"))
+        following = next_exercise(library, exercise.name)
+        if following is None:
+            console.print(Text("every exercise passes: grade lists them", style="dim"))
+        else:
+            start = "" if Path(f"{following}.py").exists() else " --start"
+            console.print(Text(f"next: grade {following}{start}", style="dim"))
+    elif not begun:
+        console.print(Text(f"to begin: grade {exercise.name} --start", style="dim"))
     elif exercise.spec.hints:
         console.print(Text(f"a hint: grade {exercise.name} --hint", style="dim"))
 
 
 def next_exercise(library: Library, name: str | None = None) -> str | None:
-    """The first exercise after ``name`` that is not passed yet, one whose prerequisites are passed before any other."""
+    """What to do after ``name``: what it unlocks, in its own track before others; else the first that is open in track order.
+
+    Open is what is not passed yet and whose prerequisites all are. Without ``name``, and where nothing was unlocked, this
+    is the same for the catalogue and for a report.
+    """
+    from grader.spec.load import folders
+
     needed = prerequisites(library)
-    names = list(needed)
-    passed = progress.read().passed
-    later = names[names.index(name) + 1 :] if name in names else names
-    open_ones = [other for other in later if other not in passed]
-    return next((other for other in open_ones if needed[other] <= passed), open_ones[0] if open_ones else None)
+    passed = progress.read().passed | ({name} if name is not None else set())
+    if name is not None:
+        opened = unlocked(library, name)
+        found = folders(library)
+        inside = [other for other in opened if found[other].parent == found[name].parent]
+        if opened:
+            return (inside or opened)[0]
+    left = [other for other in needed if other not in passed]
+    return next((other for other in left if needed[other] <= passed), left[0] if left else None)
 
 
 def unlocked(library: Library, name: str) -> list[str]:
@@ -328,5 +356,7 @@ def show_hint(exercise: Exercise) -> int:
     console.print(f"hint {index + 1} of {len(hints)}", style="bold")
     console.print(hints[index].strip())
     if index + 1 < len(hints):
-        console.print(f"one further: grade {exercise.name} --hint", style="dim")
+        console.print(f"one more: grade {exercise.name} --hint", style="dim")
+    else:
+        console.print("that is the last hint", style="dim")
     return 0

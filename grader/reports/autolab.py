@@ -30,7 +30,8 @@ def render(entries: Sequence[Entry], setting: Setting) -> str:
 def _page(entry: Entry) -> Iterator[str]:
     report = entry.report
     if report.score is None or report.status != "graded":
-        yield from digest.fault([report]).split("\n")
+        first, *rest = digest.fault([report]).split("\n")
+        yield from (first, *(f"  {line}" for line in rest))
         yield ""
         return
     word = "passed" if report.passed else "not passed"

@@ -127,7 +127,8 @@ def cut(text: str, room: int) -> str:
 
 def name(text: str) -> str:
     """A title on one line, in at most `MAX_NAME` characters."""
-    return cut(" ".join(inert(text).split()), MAX_NAME)
+    line = " ".join(inert(text).split())
+    return line if len(line) <= MAX_NAME else line[: MAX_NAME - 1] + "…"
 
 
 def label(entries: Sequence[Entry], entry: Entry, check: CheckResult) -> str:

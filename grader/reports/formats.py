@@ -68,7 +68,9 @@ def find(name: str) -> Format:
     found = FORMATS.get(name)
     if found is None:
         near = difflib.get_close_matches(name, NAMES, 1)
-        raise UsageError(f"there is no format `{name}`", f"--format {near[0]}" if near else f"one of {', '.join(NAMES)}")
+        raise UsageError(
+            f"there is no format `{name}`", f"--format {near[0]}" if near else f"one of {', '.join(NAMES)}"
+        )
     return found
 
 
@@ -82,7 +84,8 @@ def render(name: str, entries: Sequence[Entry], setting: Setting) -> str:
     found = find(name)
     if found.per == "student":
         people = {entry.person.key for entry in entries}
-        if len(people) != 1:
-            who = f"{len(people)} students" if people else "no results"
-            raise UsageError(f"{name} holds the results of one student, not of {who}", "name one student")
+        if not people:
+            raise UsageError(f"there are no results to write as {name}", "grade something first")
+        if len(people) > 1:
+            raise UsageError(f"{name} holds the results of one student, not of {len(people)}", "name one student")
     return found.render(entries, setting)

@@ -72,7 +72,7 @@ def command(kind: str, message: str, path: str = "", title: str = "", line: int 
 
 
 def _data(text: str) -> str:
-    return inert(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return inert(text).replace("##[", "# #[").replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
@@ -171,7 +171,7 @@ def _check(report: Report, check: CheckResult, room: Room) -> Iterator[str]:
 def md(text: str) -> str:
     """``text`` as one line of Markdown that says just that."""
     line = " ".join(inert(text).split())
-    return re.sub(r"([\\`*_{}\[\]()#+!|~@$:-])", r"\\\1", html.escape(line, quote=False))
+    return re.sub(r"([\\`*_\[\]#!|~@$])", r"\\\1", html.escape(line, quote=False))
 
 
 def fenced(text: str) -> list[str]:

@@ -63,11 +63,12 @@ def _check(check: CheckResult) -> dict[str, Any]:
 
 
 def render_all(reports: Sequence[Report]) -> str:
-    """Several reports as one JSON document: ``passed`` is true only where every one is."""
+    """Several reports as one JSON document: ``passed`` is true only where every one is, ``score`` null where one is."""
+    scores = [report.score for report in reports if report.score is not None]
     body = {
         "schema_version": SCHEMA_VERSION,
         "passed": bool(reports) and all(report.passed for report in reports),
-        "score": sum(report.score or 0.0 for report in reports),
+        "score": sum(scores) if len(scores) == len(reports) else None,
         "max_score": sum(report.max_score for report in reports),
         "reports": [to_dict(report) for report in reports],
     }

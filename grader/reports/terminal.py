@@ -6,6 +6,7 @@ the eye. No line ends in spaces, and commands to copy are never broken.
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections import Counter
@@ -36,14 +37,17 @@ WORDS = {
 }
 # Wider lines are hard to read, and points too far from their titles.
 MAX_WIDTH = 100
-# A page of more lines than this is folded, as far as that goes; `-v` shows everything.
-MAX_LINES = 40
+# Checks that fail alike are folded always; those that pass keep their lines up to a page of this many. `-v` shows everything.
+MAX_LINES = 60
 # How many checks that say the same become one line.
 FOLD_FROM = {"skipped": 2}
 MAX_TITLE_LINES = 4
 NOT_RUN = "Not run: "
 MAX_OUTPUT_LINES = 8
 DETAIL = 4
+# As `grader.worker.source` writes a warning: the file and line of the submission, what kind, and the text.
+WARNING = re.compile(r"\S+:\d+: \w*Warning: ")
+MAX_WARNINGS = 3
 
 Line = Text
 Group = list[CheckResult]
@@ -78,11 +82,11 @@ def page(report: Report, width: int, verbose: bool = False) -> list[Line]:
     if shown is not None and shown.explanation is not None:
         end = [Text(), *_check_line(shown, width), *_full(report, shown, shown.explanation, width)]
     end += _end(report, width, verbose)
-    listed = _listed(rest, width)
-    for title_lines in (MAX_TITLE_LINES, 2, 1):
+    listed: list[Line] = []
+    for fold_passed, title_lines in ((False, MAX_TITLE_LINES), (False, 2), (True, MAX_TITLE_LINES), (True, 2), (True, 1)):
+        listed = _listed(rest, width, fold_passed, title_lines)
         if len(lines) + len(listed) + len(end) <= MAX_LINES:
             break
-        listed = _listed(rest, width, True, title_lines)
     return _closed([*lines, *listed, *end])
 
 
@@ -95,7 +99,9 @@ def _not_loaded(report: Report, shown: CheckResult, width: int) -> Iterator[Line
     assert shown.explanation is not None
     yield from _full(report, shown, shown.explanation, width)
     yield Text()
-    yield Text(f"{len(report.checks)} checks wait for it.", style="dim")
+    count = len(report.checks)
+    waiting = "The check runs" if count == 1 else f"The {count} checks run"
+    yield Text(f"{waiting} once the file can be loaded.", style="dim")
 
 
 def _closed(lines: list[Line]) -> list[Line]:
@@ -182,10 +188,10 @@ def _titles(titles: Sequence[str], width: int, most: int) -> Iterator[str]:
         piece = title if last else f"{title} ·"
         joined = f"{lines[-1]}{'' if lines[-1].isspace() else ' '}{piece}"
         left = f" … {len(titles) - at} more (-v shows all)"
-        full = len(lines) == most
+        full = len(lines) == most and at > 0
         if len(joined) + (0 if last or not full else len(left)) <= width or (lines[-1].isspace() and not full):
             lines[-1] = joined
-        elif full or (len(lines) + 1 == most and not last and DETAIL + len(piece) + len(left) > width):
+        elif full or (len(lines) + 1 == most and not last and at > 0 and DETAIL + len(piece) + len(left) > width):
             lines = [*lines[:-1], lines[-1] + left] if full else [*lines, " " * DETAIL + left.strip()]
             break
         else:
@@ -312,15 +318,32 @@ def _end(report: Report, width: int, verbose: bool) -> list[Line]:
     return [*lines, Text(), *_summary(report, width)]
 
 
+def printed(output: str) -> bool:
+    """Whether there is anything in what a submission wrote beside warnings of the libraries that it calls."""
+    return any(line.strip() and not WARNING.match(line) for line in output.splitlines())
+
+
 def _output(output: str, width: int, verbose: bool) -> Iterator[Line]:
+    """What the submission printed, and apart from it what the libraries warned of while it ran."""
     lines = output.expandtabs(4).rstrip("\n").split("\n")
-    kept = lines if verbose or len(lines) <= MAX_OUTPUT_LINES + 1 else lines[:MAX_OUTPUT_LINES]
-    yield Text("your code printed:", style="dim")
-    for line in kept:
-        cut = line if verbose or len(line) <= width - 4 else line[: width - 5] + "…"
-        yield Text(f"  │ {cut}", style="dim")
-    if len(lines) > len(kept):
-        yield Text(f"  │ … {len(lines) - len(kept)} more lines (-v shows them)", style="dim")
+    warned = [line for line in lines if WARNING.match(line)]
+    lines = [line for line in lines if not WARNING.match(line)]
+    if any(line.strip() for line in lines):
+        kept = lines if verbose or len(lines) <= MAX_OUTPUT_LINES + 1 else lines[:MAX_OUTPUT_LINES]
+        yield Text("your code printed:", style="dim")
+        for line in kept:
+            cut = line if verbose or len(line) <= width - 4 else line[: width - 5] + "…"
+            yield Text(f"  │ {cut}", style="dim")
+        if len(lines) > len(kept):
+            yield Text(f"  │ … {len(lines) - len(kept)} more lines (-v shows them)", style="dim")
+    if warned:
+        told = list(dict.fromkeys(warned))
+        kept = told if verbose else told[:MAX_WARNINGS]
+        yield Text("Python warned while your code ran:", style="dim")
+        for line in kept:
+            yield from _wrapped(line, width, DETAIL, "dim", hanging=2)
+        if len(told) > len(kept):
+            yield Text(" " * DETAIL + f"… {len(told) - len(kept)} more (-v shows them)", style="dim")
 
 
 def _summary(report: Report, width: int) -> Iterator[Line]:

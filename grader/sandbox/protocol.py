@@ -104,6 +104,8 @@ class Function:
     name: str
 
 
+ONE_PIECE = 256 << 10
+
 # JSON numbers are exact below this everywhere; larger integers travel as text.
 EXACT = 1 << 53
 Value = Any  # Array | Opaque | Function | None | bool | int | float | str | list | tuple | dict
@@ -249,10 +251,14 @@ def _decode_array(node: dict[str, Any], buffers: list[memoryview | None]) -> Arr
 
 
 def pack(header: dict[str, Any], buffers: list[bytes | memoryview]) -> list[bytes | memoryview]:
-    """The pieces of one frame, ready for ``writev``; the header gains the sizes of the buffers."""
+    """The pieces of one frame, to be written one after another; the header gains the sizes of the buffers.
+
+    A small frame is one piece: writing many would cost more than joining them.
+    """
     sizes = [len(buffer) for buffer in buffers]
     text = json.dumps({**header, "sizes": sizes}, separators=(",", ":")).encode()
-    return [PREFIX.pack(len(text), sum(sizes)), text, *buffers]
+    pieces = [PREFIX.pack(len(text), sum(sizes)), text, *buffers]
+    return [b"".join(pieces)] if len(text) + sum(sizes) <= ONE_PIECE else pieces
 
 
 def parse_prefix(prefix: bytes, max_header: int = MAX_HEADER, max_payload: int = MAX_PAYLOAD) -> tuple[int, int]:

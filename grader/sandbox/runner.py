@@ -129,6 +129,10 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
+    def cpu_seconds(self) -> float:
+        """Computing time so far, all threads; 0 where it cannot be told, as of a worker that has ended."""
+        return self._cpu() or 0.0
+
     @property
     def alive(self) -> bool:
         return self._open and not self._process.exited()
@@ -255,9 +259,16 @@ class Worker:
                 or (watched is not None and watched in events and self._replies not in events)
                 or self._process.exited()
             ):
-                if self._replies in events and not ended:
+                # Asked anew: what it wrote just before its end may have come after the last look.
+                if not ended and self._answering():
                     continue
                 return self._end(self._last_words())
+
+    def _answering(self) -> bool:
+        """Whether there is something to read from the worker now, if only the end of its replies."""
+        poll = select.poll()
+        poll.register(self._replies, select.POLLIN)
+        return bool(poll.poll(0))
 
     def _over(self, limits: Limits, cpu_start: float | None) -> Fault | None:
         """Which limit of the kernel's counting the worker has passed in this exchange, if any."""

@@ -22,6 +22,8 @@ Place = tuple[int, int]
 MAX_BYTES = 2 << 20
 MAX_NODES = 200_000
 MAX_DEPTH = 60
+# From which similarity on a name counts as a misspelling of another, and how much less than the best is no candidate.
+SPELT_ALIKE, MUCH_LESS = 0.7, 0.15
 
 _INTEGER = re.compile(r"[-+]?[0-9]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
@@ -388,3 +390,27 @@ def nearest(word: object, known: Iterable[str]) -> str:
     """`` (did you mean `x`?)`` for the closest of ``known``, or nothing."""
     close = closest(word, known)
     return f" (did you mean `{close}`?)" if close is not None else ""
+
+
+def candidates(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The names that a short or misspelt ``word`` may stand for, the likeliest first; empty where none is near.
+
+    A name that holds the word comes first, then one that holds all its parts (each perhaps cut short), then one that is
+    spelt alike.
+    """
+    text = word.lower()
+    parts = [part for part in re.split(r"[_\W]+", text) if part]
+    found: list[tuple[float, str]] = []
+    for name in known:
+        tokens = name.lower().split("_")
+        alike = difflib.SequenceMatcher(None, text, name.lower()).ratio()
+        if len(text) >= 2 and text in name.lower():
+            found.append((2 + alike, name))
+        elif parts and all(len(part) >= 3 and any(token.startswith(part) for token in tokens) for part in parts):
+            found.append((1 + alike, name))
+        elif alike >= SPELT_ALIKE:
+            found.append((alike, name))
+    found.sort(key=lambda entry: -entry[0])
+    best = found[0][0] if found else 0.0
+    # Beside a name that is spelt nearly so, one that is merely alike is noise.
+    return [name for score, name in found if int(score) == int(best) and (best >= 1 or score > best - MUCH_LESS)][:most]

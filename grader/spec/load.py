@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -51,11 +50,11 @@ def load(library: Library, name: str) -> Exercise:
     """
     folder = library.find(name)
     if folder is None:
-        close = difflib.get_close_matches(name, folders(library), n=3, cutoff=0.4)
+        close = documents.candidates(name, folders(library))
         did = " or ".join(f"`{word}`" for word in close)
         raise UsageError(
             f"there is no exercise `{name}`" + (f"; did you mean {did}?" if close else ""),
-            f"grade {close[0]}" if close else "grade",
+            f"grade {close[0]}" if len(close) == 1 else "grade (lists the names)",
         )
     return read_exercise(folder, library.reference)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.sandbox import forbidden, protocol
-from grader.worker import source, values
+from grader.worker import source, steps, values
 
 Mode = Callable[[Any, tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 
@@ -116,6 +116,7 @@ class Host:
         native = tuple(values.to_native(value, self._answer) for value in arguments)
         if "weights" in header:
             header["weights"] = protocol.decode(header["weights"], buffers)
+        header["filename"] = self._filename
         mode = _mode(header.get("mode", "plain"))
         started = time.perf_counter()
         try:
@@ -178,6 +179,13 @@ def _changed(native: tuple[Any, ...], changed: list[dict[str, Any]]) -> dict[int
     return {entry["argument"]: values.from_native(native[entry["argument"]]) for entry in changed[:4]}
 
 
+def _steps(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    started = time.perf_counter()
+    result, place = steps.changing_line(function, native, options["filename"], int(options["changed"]))
+    value = {"result": values.from_native(result)}
+    return {"value": value, "seconds": time.perf_counter() - started, "place": place}
+
+
 def _on_device(function: Any, native: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
     from grader.worker.device import call_on_device
 
@@ -209,6 +217,8 @@ def _mode(name: str) -> Mode:
         return gradients
     if name == "device":
         return _on_device
+    if name == "steps":
+        return _steps
     if name == "memory":
         from grader.worker.memory import peak
 

@@ -10,12 +10,16 @@ import os
 import sys
 import traceback
 import types
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 # Frames of our own (the hook that refuses an operation) teach a student nothing.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Enough for a message, little enough for a frame.
 MAX_TEXT = 4000
+# Warnings of one submission that are written down.
+MAX_WARNINGS = 50
 
 
 class LoadError(Exception):
@@ -36,12 +40,44 @@ def load_function(source: bytes, filename: str, module_name: str, function: str,
     code = _compile(source, filename)
     text = _decode(source)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    warnings.showwarning = warner(filename)
     module = types.ModuleType(module_name)
     module.__file__ = filename
     # Dataclasses, typing and pickling of a class look their module up by name.
     sys.modules[module_name] = module
     exec(code, module.__dict__)
     return _find(module, function, argument_count, filename)
+
+
+def warner(filename: str) -> Callable[..., None]:
+    """A ``warnings.showwarning`` that writes one line per warning, at the line of the submission that led to it, once each."""
+    told: set[str] = set()
+
+    def show(
+        message: Any, category: Any, file_: str, line: int, file: Any = None, text: Any = None, *more: Any
+    ) -> None:
+        # A library warns at a line of its own; the student knows only the line that called it.
+        frame: types.FrameType | None = sys._getframe(1)
+        while file_ != filename and frame is not None:
+            if frame.f_code.co_filename == filename:
+                file_, line = filename, frame.f_lineno
+            frame = frame.f_back
+        words = " ".join(_text(message).split())
+        said = f"{filename}:{line}: {_type_of(category)}: {words}\n"
+        if said in told or file_ != filename or len(told) >= MAX_WARNINGS:
+            return
+        told.add(said)
+        try:
+            (file or sys.stderr).write(said)
+        except BaseException:
+            # The stream may be the submission's own object.
+            pass
+
+    return show
+
+
+def _type_of(category: Any) -> str:
+    return str(getattr(category, "__name__", "Warning"))[:60]
 
 
 def _decode(source: bytes) -> str:

@@ -18,6 +18,8 @@ from grader.sandbox.protocol import STORAGE, Array, Function, Opaque, Value
 
 MAX_ITEMS = 100_000
 MAX_DEPTH = 16
+# Arrays of so many bytes are kept themselves: a copy is made in a fraction of the time of a digest.
+SMALL = 1 << 20
 
 Callback = Callable[[str, tuple[Any, ...]], Any]
 
@@ -169,36 +171,36 @@ def footprint(value: Any) -> list[tuple[str, Any]]:
     Taken by code that is imported before any submission; a digest, not a copy, so that large inputs cost little.
     """
     entries: list[tuple[str, Any]] = []
-    _footprint(value, "", entries)
+    _footprint(value, "", entries, _torch())
     return entries
 
 
-def _footprint(value: Any, path: str, entries: list[tuple[str, Any]]) -> None:
-    torch = _torch()
+def _footprint(value: Any, path: str, entries: list[tuple[str, Any]], torch: Any) -> None:
     if isinstance(value, np.ndarray):
         entries.append((path, ("values", value.shape, str(value.dtype), _digest(value))))
     elif torch is not None and isinstance(value, torch.Tensor):
-        with torch.no_grad():
-            plain = value.detach().contiguous()
-            if plain.dtype is torch.bfloat16:
-                plain = plain.view(torch.int16)
-            entries.append((path, ("values", tuple(value.shape), str(value.dtype), _digest(plain.numpy()))))
+        # Detached, so that nothing here is recorded for a gradient.
+        plain = value.detach().contiguous()
+        if plain.dtype is torch.bfloat16:
+            plain = plain.view(torch.int16)
+        entries.append((path, ("values", tuple(value.shape), str(value.dtype), _digest(plain.numpy()))))
         entries.append((path, ("requires_grad", bool(value.requires_grad))))
         entries.append((path, ("grad", value.is_leaf and value.grad is not None)))
     elif isinstance(value, dict):
         entries.append((path, ("keys", tuple(map(str, value)))))
         for key, item in value.items():
-            _footprint(item, f"{path}[{key!r}]", entries)
+            _footprint(item, f"{path}[{key!r}]", entries, torch)
     elif isinstance(value, list | tuple):
         entries.append((path, ("length", len(value), tuple(type(item).__name__ for item in value))))
         for index, item in enumerate(value):
-            _footprint(item, f"{path}[{index}]", entries)
+            _footprint(item, f"{path}[{index}]", entries, torch)
     elif not callable(value):
         entries.append((path, ("value", repr(value))))
 
 
 def _digest(values: np.ndarray) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(values).tobytes(), digest_size=16).digest()
+    plain = values.tobytes()
+    return plain if len(plain) <= SMALL else hashlib.blake2b(plain, digest_size=16).digest()
 
 
 def changes(before: list[tuple[str, Any]], after: list[tuple[str, Any]]) -> list[tuple[str, str]]:

@@ -1,0 +1,282 @@
+"""A class in one go: what isolation and judging cost, and how that compares and grows. ``python benchmarks/batch.py [COUNT]``.
+
+On the same COUNT submissions (200; right, wrong and slow ones, in equal parts of three exercises), in one run:
+
+(a) total computing time of ``grader batch`` against the bare cost of the same calls, made in one warm process without
+    isolation, without comparing anything;
+(b) submissions per second against one ``pytest`` per submission, as many at a time, that makes the calls of the plain
+    cases and compares with ``assert_close``;
+(c) computing time at COUNT / 4, COUNT / 2, COUNT and 2 * COUNT submissions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+EXERCISES = ("encoder_decoder_forward", "decoder_lm_loss", "multi_head_attention")
+SEED = 20
+
+# A slow one is right, and computes beside that as loops over tokens in Python do.
+SLOW = """
+
+_quick = {function}
+
+
+def {function}(*arguments):
+    total = 0
+    for number in range(400_000):
+        total += number
+    return _quick(*arguments)
+"""
+
+PYTEST = """
+import importlib.util, json, pathlib, pickle, sys
+import numpy as np, pytest, torch
+
+HERE = pathlib.Path(__file__).parent
+spec = importlib.util.spec_from_file_location("submission", {file!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+CASES = pickle.loads(pathlib.Path({cases!r}).read_bytes())
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_case(number):
+    arguments, expected = CASES[number]
+    got = getattr(module, {function!r})(*arguments)
+    if isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(got, expected)
+    else:
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+"""
+
+
+def cpu() -> float:
+    """Computing seconds of this process and of all that it waited for."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def hand_in(folder: Path, count: int) -> list[tuple[str, Path]]:
+    """``count`` submissions, one folder per student; the same ones for the same count."""
+    draw = random.Random(1)
+    made = []
+    for number in range(count):
+        name = EXERCISES[number % len(EXERCISES)]
+        kind = ("right", "wrong", "right", "slow")[(number // len(EXERCISES)) % 4]
+        files = sorted((ROOT / "fixtures" / name / ("right" if kind == "slow" else kind)).glob("*.py"))
+        text = draw.choice(files).read_text(encoding="utf-8")
+        if kind == "slow":
+            text += SLOW.format(function=name)
+        target = folder / f"student{number:04d}" / f"{name}.py"
+        target.parent.mkdir(parents=True)
+        target.write_text(text, encoding="utf-8")
+        made.append((name, target))
+    return made
+
+
+def batch(folder: Path, store: Path, jobs: int) -> tuple[float, float]:
+    """(wall, CPU) seconds of one ``grader batch``."""
+    before, started = cpu(), time.perf_counter()
+    command = [
+        str(BIN / "grader"),
+        "batch",
+        str(folder),
+        "--store",
+        str(store),
+        "--seed",
+        str(SEED),
+        "--jobs",
+        str(jobs),
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT)
+    if done.returncode:
+        raise SystemExit(done.stdout.decode())
+    return time.perf_counter() - started, cpu() - before
+
+
+def recorded_calls(submissions: list[tuple[str, Path]], target: Path) -> None:
+    """Every call that grading makes, of submissions, references and patched references, in order, written to ``target``."""
+    import pickle
+
+    from grader import cases
+    from grader.grade import Options
+    from grader.oracle import ReferenceOracle
+    from grader.session import Session
+    from grader.spec import load
+    from grader.spec.library import find_library
+    from grader.submission import Student, read_submission
+
+    library = find_library(start=ROOT)
+    exercises = {name: load.load(library, name) for name in EXERCISES}
+    log: list[Any] = []
+    plain, raw = Student.call, ReferenceOracle._raw
+
+    def call(self: Student, case: Any, dtype: str, mode: str = "plain", *rest: Any, **more: Any) -> Any:
+        layout = rest[1] if len(rest) > 1 else more.get("layout")
+        exercise = self._exercise
+        arguments = cases.arguments(case, exercise.spec.framework, dtype, layout)
+        log.append((exercise.function, self._submission.source, mode, arguments))
+        return plain(self, case, dtype, mode, *rest, **more)
+
+    def asked(
+        self: ReferenceOracle, case: Any, dtype: str, mode: str = "plain", options: Any = None, values: Any = None
+    ) -> Any:
+        known = len(self._answers)
+        answer = raw(self, case, dtype, mode, options, values)
+        if len(self._answers) > known:
+            arguments = cases.arguments(case, self.exercise.spec.framework, dtype)
+            log.append((self.exercise.function, self._source, mode, arguments))
+        return answer
+
+    Student.call, ReferenceOracle._raw = call, asked  # type: ignore[method-assign, assignment]
+    session = Session()
+    try:
+        for name, path in submissions:
+            session.grade(exercises[name], read_submission(path), Options(seed=SEED))
+    finally:
+        session.close()
+        Student.call, ReferenceOracle._raw = plain, raw  # type: ignore[method-assign]
+    target.write_bytes(pickle.dumps(log))
+
+
+def bare(target: Path) -> None:
+    """Make the recorded calls in this process and print their computing time: loading, inputs made native, calls."""
+    import pickle
+
+    import torch
+
+    from grader.worker import values
+
+    torch.set_num_threads(1)
+    log = pickle.loads(target.read_bytes())
+    loaded: dict[bytes, Any] = {}
+    started = time.process_time()
+    for function, source, mode, arguments in log:
+        if source not in loaded:
+            scope: dict[str, Any] = {"__name__": "submission"}
+            try:
+                exec(compile(source, "submission.py", "exec"), scope)
+            except Exception:
+                scope = {}
+            loaded[source] = scope.get(function)
+        solve = loaded[source]
+        native = tuple(values.to_native(value, None) for value in arguments)
+        try:
+            if mode == "gradients":
+                for item in native:
+                    if isinstance(item, torch.Tensor) and item.is_floating_point():
+                        item.requires_grad_(True)
+                result = solve(*native)
+                if isinstance(result, torch.Tensor) and result.requires_grad:
+                    result.sum().backward()
+            else:
+                solve(*native)
+        except Exception:
+            pass
+    print(json.dumps({"cpu": time.process_time() - started, "calls": len(log)}))
+
+
+def pytest_files(submissions: list[tuple[str, Path]], folder: Path) -> list[Path]:
+    """One test file per submission, with the plain cases of the exercise and the reference's answers beside it."""
+    import pickle
+
+    import torch  # noqa: F401  values are made native with whatever is imported
+
+    from grader import cases
+    from grader.oracle import ReferenceOracle
+    from grader.sandbox.runner import make_runner
+    from grader.spec import load
+    from grader.spec.library import find_library
+    from grader.trial import make_plan
+    from grader.worker import values
+
+    library = find_library(start=ROOT)
+    stored = {}
+    for name in EXERCISES:
+        exercise = load.load(library, name)
+        runner = make_runner("fork", exercise.spec.framework)
+        oracle = ReferenceOracle(runner, exercise)
+        found = []
+        for case, dtypes in make_plan(exercise, oracle, SEED).cases:
+            for dtype in dtypes:
+                native = [
+                    values.to_native(value, None) for value in cases.arguments(case, exercise.spec.framework, dtype)
+                ]
+                found.append((native, values.to_native(oracle.raw(case, dtype).value, None)))
+        oracle.close()
+        runner.close()
+        stored[name] = folder / f"{name}.pickle"
+        stored[name].write_bytes(pickle.dumps(found))
+    made = []
+    for number, (name, path) in enumerate(submissions):
+        target = folder / f"test_{number:04d}.py"
+        target.write_text(PYTEST.format(file=str(path), cases=str(stored[name]), function=name))
+        made.append(target)
+    return made
+
+
+def run_pytest(path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-x",
+        "--rootdir",
+        str(path.parent),
+        str(path),
+    ]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, cwd=path.parent)
+
+
+def main() -> None:
+    if len(sys.argv) > 2 and sys.argv[1] == "--bare":
+        bare(Path(sys.argv[2]))
+        return
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    jobs = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        submissions = hand_in(folder / "class", count)
+        wall, total = batch(folder / "class", folder / "a.sqlite", jobs)
+        recorded_calls(submissions, folder / "calls.pickle")
+        told = subprocess.run(
+            [sys.executable, __file__, "--bare", str(folder / "calls.pickle")], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        found = json.loads(told.stdout.splitlines()[-1])
+        print(f"{count} submissions: right, wrong, slow; {jobs} at a time")
+        print(
+            f"(a) computing time  batch {total:.1f} s   bare {found['calls']} calls {found['cpu']:.1f} s   ratio {total / found['cpu']:.2f}"
+        )
+        files = pytest_files(submissions[: max(20, count // 5)], folder)
+        started = time.perf_counter()
+        with ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(run_pytest, files))
+        theirs = len(files) / (time.perf_counter() - started)
+        ours = count / wall
+        print(f"(b) per second      batch {ours:.1f}   pytest {theirs:.2f}   ratio {ours / theirs:.1f}")
+        for size in (count // 4, count // 2, count, 2 * count):
+            inner = folder / f"class{size}"
+            hand_in(inner, size)
+            _, spent = batch(inner, folder / f"{size}.sqlite", jobs)
+            print(f"(c) {size:4} submissions  {spent:.1f} s of computing time, {1000 * spent / size:.0f} ms each")
+
+
+if __name__ == "__main__":
+    main()
