@@ -118,14 +118,37 @@ class Diagnostician:
             return tuple(_diagnosis((entry,), entry, len(failing)) for entry in found)
         if not pairs:
             return ()
-        useful = [entry for entry in self.misconceptions if entry.id not in self._useless]
-        for pair in itertools.islice(itertools.combinations(useful, 2), MAX_PAIRS):
+        for pair in itertools.islice(self._likely_pairs(trial, *evidence[0]), MAX_PAIRS):
             if self._fits(trial, pair, evidence):
                 return tuple(_diagnosis(pair, entry, len(failing)) for entry in pair)
         return ()
 
+    def _likely_pairs(self, trial: Trial, case: Case, dtype: str) -> list[tuple[Misconception, Misconception]]:
+        """Pairs worth a try, told by what each mistake does alone on the first case of the evidence.
+
+        One that changes nothing there leaves the other as it is: so either both change the result, or one of them gives
+        the submission's own.
+        """
+        useful = [entry for entry in self.misconceptions if entry.id not in self._useless]
+        try:
+            expected = trial.expected(case, dtype)
+        except IllConditioned:
+            return list(itertools.combinations(useful, 2))
+        mine = trial.outcome(case, dtype)
+        alone = [(entry, self.answer((entry,), case, dtype)) for entry in useful]
+        known = [(entry, answer) for entry, answer in alone if answer is not None]
+        active = {entry.id for entry, answer in known if self._wrong(answer, expected)}
+        alike = {entry.id for entry, answer in known if self._same(mine, answer, expected, (entry,), case, dtype)}
+        both, one = [], []
+        for first, second in itertools.combinations(useful, 2):
+            if first.id in active and second.id in active:
+                both.append((first, second))
+            elif (first.id in alike and second.id not in active) or (second.id in alike and first.id not in active):
+                one.append((first, second))
+        return one + both
+
     def _evidence(self, trial: Trial, failing: Sequence[tuple[Case, str]]) -> list[tuple[Case, str]]:
-        """Every call seen: failing ones first, the smallest and float64 before others; empty where the run was cut short.
+        """Every call seen: failing ones first, planned, float64 and small before others; empty where the run was cut short.
 
         Calls on a submission's own results are left out: there the reference may have no answer.
         """
@@ -136,7 +159,15 @@ class Diagnostician:
                 return []
         known = {(case.key, dtype) for case, dtype in seen}
         seen += [(case, dtype) for case, dtype in failing if (case.key, dtype) not in known and not case.fed]
-        return sorted(seen, key=lambda call: ((call[0].key, call[1]) not in wrong, call[1] != "float64", size(call[0])))
+        # Cases of the plan come before smaller ones that were found for this submission alone: what a patched reference
+        # answers on them is known from others of the class.
+        planned = {case.key for case, _ in trial.plan.cases}
+
+        def rank(call: tuple[Case, str]) -> tuple[bool, bool, bool, int]:
+            case, dtype = call
+            return (case.key, dtype) not in wrong, case.key not in planned, dtype != "float64", size(case)
+
+        return sorted(seen, key=rank)
 
     def _fits(self, trial: Trial, entries: tuple[Misconception, ...], evidence: list[tuple[Case, str]]) -> bool:
         differs = False

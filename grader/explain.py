@@ -41,6 +41,9 @@ PARTIAL = ("the row of the largest difference", "the first such row")
 # Facts that say how a whole result is related to the expected one, and not only where it is wrong.
 RELATED = r"(^|: )(your (values|result)|along|every value|all your values|the heads)"
 
+# As `grader.worker.source` writes a warning: the file and line of the submission, what kind, and the text.
+WARNING = re.compile(r"[^\n]+:\d+: \w*Warning: ")
+
 Block = tuple[str, str]
 
 # What a check with `reveal: verdict` says: the cause alone, nothing that depends on a case.
@@ -159,7 +162,9 @@ def likeness(check: CheckResult) -> tuple[str, ...]:
     if check.verdict == "pass":
         return ("pass",)
     claim = check.explanation.claim if check.explanation is not None else check.message
-    return (check.verdict, str(check.cause), str(check.advisory), re.sub(r"\d+", "#", claim))
+    # Shapes of any number of axes, and then single numbers.
+    plain = re.sub(r"\d+", "#", re.sub(r"\(\d+,[\d, ]*\)", "(#)", claim))
+    return (check.verdict, str(check.cause), str(check.advisory), plain)
 
 
 def worth_shrinking(rulings: Sequence[tuple[Question, Ruling]]) -> int | None:
@@ -661,7 +666,7 @@ def _marked(mine: np.ndarray, theirs: np.ndarray, mismatch: Mismatch) -> np.ndar
     if mismatch.kind == "values":
         return wrong
     both = np.isfinite(mine) & np.isfinite(theirs)
-    return wrong | (both & compare.wrong_elements(mine, theirs, mismatch.allowed))
+    return np.asarray(wrong | (both & compare.wrong_elements(mine, theirs, mismatch.allowed)))
 
 
 def _off_by(mismatch: Mismatch) -> tuple[Block, ...]:
@@ -859,3 +864,8 @@ def _not_repeatable(question: Question, ruling: Ruling, call: str) -> Explanatio
         or "keep nothing between calls, and draw no random numbers: the result depends on the arguments alone."
     )
     return Explanation("The same inputs gave another result when they came again.", call, blocks, help=help)
+
+
+def printed(output: str) -> bool:
+    """Whether there is anything in what a submission wrote beside warnings of the libraries that it calls."""
+    return any(line.strip() and not WARNING.match(line) for line in output.splitlines())

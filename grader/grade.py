@@ -14,7 +14,7 @@ from grader.cases import Case
 from grader.checks import registry, values, verdicts
 from grader.diagnose import Diagnostician
 from grader.errors import AuthorError, GraderFault, UsageError, crash_file
-from grader.explain import block_lines, explain, grid_text, skipped_claim, verdict_only, worth_shrinking
+from grader.explain import block_lines, explain, grid_text, printed, skipped_claim, verdict_only, worth_shrinking
 from grader.lockdown import Lockdown, policy
 from grader.model import CheckResult, Diagnosis, Explanation, Outcome, Question, Report, Ruling
 from grader.oracle import IllConditioned, Oracle, ReferenceOracle
@@ -23,7 +23,6 @@ from grader.sandbox.runner import Limits, Runner
 from grader.spec.exercise import Exercise
 from grader.spec.meaning_checks import ON_RANDOM
 from grader.submission import Student, Submission, inert
-from grader.reports.terminal import printed
 from grader.trial import Plan, Trial, make_plan, settle
 
 SEED_LIMIT = 10**9
@@ -253,7 +252,7 @@ def _cause_in_words(diagnoses: tuple[Diagnosis, ...], trial: Trial) -> tuple[str
     failing = diagnoses[0].cases_matched
     calls = {1: "the failing call", 2: "both failing calls"}.get(failing, f"all {failing} failing calls")
     if not trial.plan.replay:
-        passing = len({(case.key, dtype) for case, dtype in trial.seen}) > failing
+        passing = any(trial.right(case, dtype) for case, dtype in trial.plan.select(None))
         also = " and on every call that passes" if passing else ""
         return diagnoses[0].says, f"Your results equal the reference with that one change, on {calls}{also}.", help
     if len({case.key for case, _ in trial.seen}) > 2:
@@ -267,9 +266,7 @@ def _cause_in_words(diagnoses: tuple[Diagnosis, ...], trial: Trial) -> tuple[str
     return likely, "Each of these changes alone gives your result on this call; a run of all cases tells more.", None
 
 
-def _without_special_help(
-    results: list[CheckResult], rulings: list[tuple[Question, Ruling]]
-) -> list[CheckResult]:
+def _without_special_help(results: list[CheckResult], rulings: list[tuple[Question, Ruling]]) -> list[CheckResult]:
     """Help for a special case is none where plain cases fail in the same way."""
     plain = set()
     for question, ruling in rulings:
@@ -348,15 +345,19 @@ def _as_in_the_run(trial: Trial, rulings: list[tuple[Question, Ruling]]) -> list
             larger = _before_shrinking(trial, ruling)
             ruling = replace(ruling, facts={**ruling.facts, "larger": (larger.case, larger.mismatch)})
         found.append((question, ruling))
+    asked = trial.plan
     try:
-        plan = make_plan(trial.exercise, trial.oracle, trial.plan.seed)
+        plan = make_plan(trial.exercise, trial.oracle, asked.seed)
         trial.oracle.prefetch(plan.select(None))
-        for case, dtype in plan.select(None):
-            if trial.outcome(case, dtype).status not in ("returned", "raised"):
-                break
-    except AuthorError:
-        # Of a run that cannot be planned there is nothing to add.
+        trial.plan = settle(trial.exercise, trial.oracle, plan)
+        for question in questions(trial.exercise):
+            if question.check.kind in EXPLAINED and trial.student.stopped is None:
+                registry.CHECKS[question.check.kind](trial, question)
+    except (AuthorError, IllConditioned):
+        # Of a run that cannot be made there is nothing to add.
         pass
+    finally:
+        trial.plan = asked
     return found
 
 

@@ -544,3 +544,121 @@ def test_what_is_fed_back_may_be_absurd(old: str, new: str, verdict: str, warm: 
     assert report.status == "graded" and (found.verdict, found.points, found.neutral) == (verdict, 0, False), (
         found.message
     )
+
+
+def test_nothing_is_said_of_what_a_result_depends_on_where_it_changes_by_itself(mix: Exercise, warm: Warm) -> None:
+    """A counter in the function moves every output; no relation is to be read from that."""
+    source = text(RIGHT).replace("def toy(x, w, spare):", "count = [0]\n\ndef toy(x, w, spare):\n    count[0] += 1")
+    report = graded(mix, source.replace("+ spare[0]", "+ spare[0] * (1 + 1e-3 * count[0])"), warm("torch"))
+    for identity in ("independent", "causal", "reads", "ignores"):
+        found = check(report, identity)
+        assert (found.verdict, found.points) == ("skipped", 0), identity
+        assert "the same inputs give different results" in found.message, identity
+    assert check(report, "repeatable").verdict == "fail" and not report.passed
+
+
+def test_a_leak_is_still_one_beside_a_function_that_answers_alike(mix: Exercise, warm: Warm) -> None:
+    leaking = text(RIGHT).replace("return torch", "return x.mean(0) + torch")
+    assert check(graded(mix, leaking, warm("torch")), "independent").verdict == "fail"
+
+
+def test_what_was_not_run_says_why_without_a_false_word(mix: Exercise, warm: Warm) -> None:
+    """Right where there is one token alone: no check may say that nothing is right."""
+    report = graded(mix, text(RIGHT).replace("/ x.shape[-1] ** 0.5", ""), warm("torch"))
+    assert check(report, "one_token").verdict == "pass"
+    for identity in ("gradients", "precision", "strided"):
+        assert check(report, identity).message == "Not run: no float64 result on random shapes is right yet."
+
+
+def test_a_result_that_was_rounded_is_no_narrow_arithmetic(warm: Warm, tmp_path: Path) -> None:
+    body = """
+    framework: numpy
+    dims: {N: 3..4}
+    inputs: {x: {shape: [N]}}
+    output: {}
+    cases: {random: 2}
+    checks: [{kind: values, cases: random}, {kind: precision}]
+    """
+    toy = exercise(tmp_path, body, "def toy(x):\n    return 3 * x\n")
+    rounded = check(
+        graded(toy, "import numpy as np\ndef toy(x):\n    return np.round(3 * x, 8)\n", warm("numpy")), "precision"
+    )
+    assert rounded.verdict == "fail" and rounded.message.startswith("The result is rounded to 8 decimals.")
+    single = check(
+        graded(toy, "import numpy as np\ndef toy(x):\n    return 3.0 * np.float64(np.float32(x))\n", warm("numpy")),
+        "precision",
+    )
+    assert single.verdict == "fail"
+    assert "does not follow a small change" in single.message and "rounded" not in single.message
+    assert "does not change your result" in single.message
+
+
+def test_a_call_too_many_or_too_few_is_shown(warm: Warm, tmp_path: Path) -> None:
+    body = """
+    framework: python
+    dtypes: [float64]
+    dims: {n: 3..4}
+    inputs:
+      step: {kind: function, parameters: [ids], returns: "sum(ids)"}
+      count: {value: n}
+    output: {kind: python}
+    cases: {random: 2}
+    checks: [{kind: values, cases: random}, {kind: calls, function: step, cases: random}]
+    """
+    solution = "def toy(step, count):\n    for k in range(count):\n        step([k])\n    return count\n"
+    toy = exercise(tmp_path, body, solution)
+    more = check(graded(toy, solution.replace("range(count)", "range(count + 1)"), warm("python")), "calls")
+    n = more.case.dims["n"]  # type: ignore[union-attr]
+    assert f"one too many  call {n + 1} of `step`, with [{n}]" in more.message
+    fewer = check(graded(toy, solution.replace("range(count)", "range(count - 1)"), warm("python")), "calls")
+    assert f"missing  call {n} of `step`, with [{n - 1}]" in fewer.message
+    other = check(graded(toy, solution.replace("step([k])", "step([k + 5])"), warm("python")), "calls")
+    assert "too many" not in other.message and "missing" not in other.message
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "says"),
+    [
+        ("    y = x * 2\n    x -= x.max()\n    return y\n", 4, "x -= x.max()"),
+        ("    y = x * 2\n    z = x[0]\n    z[...] = 5.0\n    return y\n", 5, "z[...] = 5.0"),
+        ("    return helper(x) * 0 + x0(x)\n\ndef helper(a):\n    b = a + 1\n    np.add(a, 1, out=a)\n    return b\n\ndef x0(x):\n    return x\n", 7, "np.add(a, 1, out=a)"),
+        ("    y = x * 2\n    x[0] = (lambda: 7.0)()\n    return y\n", 4, "x[0] = (lambda: 7.0)()"),
+        ("    x = x.copy()\n    x -= 1\n    return 2 * x + 2\n", 0, ""),
+        ("    for _ in range(9000):\n        pass\n    y = 2 * x\n    x += 1\n    return y\n", 0, ""),
+    ],
+)  # fmt: skip
+def test_the_line_that_changes_an_input(body: str, line: int, says: str, warm: Warm, tmp_path: Path) -> None:
+    toy_body = """
+    framework: numpy
+    dims: {N: 3..4}
+    inputs: {w: {shape: [2]}, x: {shape: [N, 2]}}
+    output: {}
+    cases: {random: 2}
+    checks: [{kind: values, cases: random}, {kind: inputs_unchanged}]
+    """
+    toy = exercise(tmp_path, toy_body, "def toy(w, x):\n    return 2 * x\n")
+    report = graded(toy, "import numpy as np\ndef toy(w, x):\n" + body, warm("numpy"))
+    found = check(report, "inputs_unchanged")
+    if not line:
+        assert "where" not in found.message
+        return
+    assert found.verdict == "fail"
+    assert f"toy.py:{line}" in found.message and says in found.message, found.message
+
+
+def test_following_a_call_prints_nothing_and_decides_nothing(warm: Warm, tmp_path: Path) -> None:
+    body = """
+    framework: numpy
+    dims: {N: 3..4}
+    inputs: {x: {shape: [N]}}
+    output: {}
+    cases: {random: 1}
+    checks: [{kind: values, cases: random}, {kind: inputs_unchanged}, {kind: repeatable}]
+    """
+    toy = exercise(tmp_path, body, "def toy(x):\n    return 2 * x\n")
+    source = "def toy(x):\n    print('called')\n    y = 2 * x\n    x += 1\n    return y\n"
+    report = graded(toy, source, warm("numpy"))
+    assert "toy.py:4" in check(report, "inputs_unchanged").message
+    # float64, float32, and the calls that are repeated; none for the line.
+    assert report.output.count("called") == 4
+    assert check(report, "values").verdict == "pass" and check(report, "repeatable").verdict == "pass"

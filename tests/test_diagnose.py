@@ -294,3 +294,94 @@ def test_patches_that_do_not_go_together_are_no_pair(toy: Exercise, warm: Warm) 
     """`no_mean` and `wrong_axis` change the same words; a submission that is neither must still get its report."""
     report = graded(toy, student(mean="0.5"), warm("numpy"))
     assert verdicts(report)["values"] == "fail" and named(report) == []
+
+
+# --- a cause, and what stands beside it -------------------------------------------------------------------------------
+
+SPECIAL = """
+framework: numpy
+dims: {N: 2..4, T: 5..7}
+inputs:
+  x: {shape: [N, T]}
+output: {axes: [row, column], shape: [N, T]}
+cases:
+  random: 3
+  edge: {one_row: {title: one row, dims: {N: 1}, help: A single row is a row too.}}
+checks:
+  - {kind: values, cases: random}
+  - {kind: values, cases: edge}
+"""
+DOUBLE = "def toy(x):\n    factor = 2.0\n    return factor * x\n"
+TRIPLE = """
+- id: three
+  says: the factor is 3.
+  patch: [{find: "factor = 2.0", replace: "factor = 3.0"}]
+- id: three_of_several
+  says: the factor is 3 where there are several rows.
+  patch: [{find: "factor = 2.0", replace: "factor = 3.0 if len(x) > 1 else 2.0"}]
+"""
+
+
+@pytest.fixture
+def special(tmp_path: Path) -> Exercise:
+    return exercise(tmp_path, SPECIAL, DOUBLE, TRIPLE)
+
+
+def test_beside_a_cause_stands_its_own_help_or_none(special: Exercise, warm: Warm) -> None:
+    report = graded(special, "def toy(x):\n    return 3.0 * x\n", warm("numpy"))
+    for identity in ("values", "one_row"):
+        found = check(report, identity)
+        assert found.explanation is not None and found.explanation.likely == "the factor is 3."
+        assert found.explanation.help is None and found.hint is None
+        assert found.explanation.where == (), "the cause says it all"
+    evidence = check(report, "values").explanation.evidence  # type: ignore[union-attr]
+    assert evidence == "Your results equal the reference with that one change, on all 9 failing calls."
+
+
+def test_help_for_a_special_case_is_none_where_plain_cases_fail_alike(special: Exercise, warm: Warm) -> None:
+    report = graded(special, "def toy(x):\n    return 2 * x + x * x\n", warm("numpy"))
+    assert check(report, "one_row").hint is None and not report.diagnoses
+    alone = graded(special, "def toy(x):\n    return 2 * x + (x * x if len(x) == 1 else 0)\n", warm("numpy"))
+    assert check(alone, "one_row").hint == "A single row is a row too."
+    other = graded(special, "def toy(x):\n    return 2 * x[:, :1] if len(x) == 1 else 2 * x + x * x\n", warm("numpy"))
+    assert check(other, "one_row").hint == "A single row is a row too.", "it fails in a way of its own"
+
+
+def test_a_replayed_case_has_the_message_of_the_whole_run(special: Exercise, warm: Warm) -> None:
+    """On one row alone both mistakes, and more, would look alike."""
+    for source in ("3.0 * x", "3.0 * x if len(x) > 1 else 2 * x", "2 * x + (len(x) > 1) * x * x"):
+        whole = graded(special, f"def toy(x):\n    return {source}\n", warm("numpy"), seed=5)
+        for shown in whole.checks:
+            if shown.case is None:
+                continue
+            again = graded(special, f"def toy(x):\n    return {source}\n", warm("numpy"), case=shown.case.token)
+            assert check(again, shown.id).message == shown.message, source
+
+
+def test_a_replay_of_what_prints_makes_that_call_alone(special: Exercise, warm: Warm) -> None:
+    source = "def toy(x):\n    print('rows', len(x))\n    return 3.0 * x\n"
+    report = graded(special, source, warm("numpy"), case="5:one_row")
+    assert report.output.count("rows") == 2, "float64 and float32"
+    shown = check(report, "one_row").explanation
+    assert shown is not None and shown.likely == "the factor is 3."
+    assert shown.evidence == "On this call your result equals the reference with that one change."
+    both = graded(special, source, warm("numpy"), case="5:random-0")
+    shown = check(both, "values").explanation
+    assert shown is not None and shown.likely == "the factor is 3. Or: the factor is 3 where there are several rows."
+    assert shown.help is None
+
+
+def test_parts_of_a_result_are_told_apart(warm: Warm, tmp_path: Path) -> None:
+    body = """
+    framework: numpy
+    dims: {N: 2..4}
+    inputs: {x: {shape: [N]}}
+    output: {kind: tuple, items: {twice: {}, thrice: {}, square: {}}}
+    cases: {random: 2}
+    checks: [{kind: values, cases: random}]
+    """
+    toy = exercise(tmp_path, body, "def toy(x):\n    return 2 * x, 3 * x, x * x\n")
+    report = graded(toy, "def toy(x):\n    return 2 * x, 4 * x, x + 1\n", warm("numpy"))
+    shown = check(report, "values").explanation
+    assert shown is not None and shown.claim == "Values of `thrice` differ from the reference."
+    assert shown.note == "`twice` is right; `square` differs too."

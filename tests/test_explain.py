@@ -287,13 +287,13 @@ def test_a_call_that_has_no_answer_is_told_by_its_argument(exercise_of: Find) ->
     greedy = exercise_of("greedy_decode")
     case = cases.draw(greedy, "random", 0, 7)
     answer = cases.answerer(case, "python", "float64", [])
-    for given, told in (
+    for ids, told in (
         ([0, 1, 2.31], "step_fn got ids = [0, 1, 2.31]: item 2 is not an integer"),
         (3, "step_fn got ids = 3, which is no list"),
         ([], "step_fn got ids = [], to which it has no answer"),
     ):
         with pytest.raises(ValueError) as caught:
-            answer("step_fn", [given])
+            answer("step_fn", [ids])
         assert str(caught.value) == told
         raised = Outcome("raised", error=Error("ValueError", told, "exception", (FRAME,)))
         ruling = Ruling("error", "exception", case, "float64", raised)

@@ -22,6 +22,9 @@ import numpy as np
 import pytest
 from conftest import ROOT, Command
 
+from grader.model import CheckResult, Explanation, Report
+from grader.reports import terminal
+
 pytestmark = pytest.mark.slow
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -127,7 +130,7 @@ def well_made(text: str, width: int, folded: bool) -> None:
     assert not [line for line in lines if line != line.rstrip()]
     commands = ("grade ", "rerun:")
     assert not [line for line in lines if len(line) > width and not any(word in line for word in commands)]
-    assert not folded or len(lines) <= 44
+    assert not folded or len(lines) <= 64
     assert "\x1b" not in text and str(ROOT) not in text and "Traceback" not in text
 
 
@@ -158,6 +161,59 @@ def test_the_rerun_shows_the_same_failure(command: Command, tmp_path: Path) -> N
     again = command("grade", "apply_rope", *COMMON[2:], "--case", token[1]).out
     evidence = first[first.index("you returned") : first.index(", allowed")]
     assert evidence in again
+
+
+# --- the page, from a report made up ----------------------------------------------------------------------------------
+
+
+def made_up(checks: list[CheckResult]) -> list[str]:
+    report = Report(
+        "toy", {"path": "toy.py", "sha256": None}, 7, "graded", False, 0.0, float(len(checks)), tuple(checks), (), {}, {}, {}
+    )  # fmt: skip
+    return [line.plain for line in terminal.page(report, 80)]
+
+
+def passing(count: int, title: str = "edge case") -> list[CheckResult]:
+    return [CheckResult(f"p{at}", f"{title} {at}", "pass", 1.0, 1.0) for at in range(count)]
+
+
+def failing(count: int, title: str = "wrong") -> list[CheckResult]:
+    return [
+        CheckResult(f"f{at}", f"{title} {at}", "fail", 0.0, 1.0, explanation=Explanation("Values differ."))
+        for at in range(count)
+    ]
+
+
+def test_what_passes_keeps_its_line_until_the_page_is_too_long() -> None:
+    lines = made_up([*passing(30), *failing(12)])
+    assert [line for line in lines if line.startswith("✓ edge case")] == [
+        f"✓ edge case {at}".ljust(71) + "1/1 point" for at in range(30)
+    ]
+    assert any("11 checks fail in the same way" in line for line in lines) and len(lines) <= terminal.MAX_LINES
+    long = made_up([*passing(70), *failing(2)])
+    assert any("70 checks pass" in line for line in long) and len(long) <= terminal.MAX_LINES
+
+
+def test_checks_that_are_folded_are_never_without_a_name() -> None:
+    lines = made_up(
+        [*passing(80), *failing(5, "a title so long that it takes a whole line of the page by itself alone")]
+    )
+    at = next(at for at, line in enumerate(lines) if "4 checks fail in the same way" in line)
+    assert "a title so long" in "".join(lines[at + 1 : at + 4]), lines[at : at + 4]
+
+
+def test_one_reason_is_said_in_words_that_fit_many() -> None:
+    why = "Not run: no float64 result on random shapes is right yet."
+    skipped = [
+        CheckResult(f"s{at}", f"s {at}", "skipped", 0, 1, cause="values", explanation=Explanation(why))
+        for at in range(3)
+    ]
+    other = CheckResult(
+        "o", "o", "skipped", 0, 1, cause="values", explanation=Explanation("Not run: a step gave no result.")
+    )
+    lines = made_up([*failing(1), *skipped, other])
+    assert "    because no float64 result on random shapes is right yet." in lines
+    assert "    Not run: a step gave no result." in lines, "another reason is not folded into the first"
 
 
 # --- what is not to be shown ------------------------------------------------------------------------------------------

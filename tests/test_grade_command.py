@@ -153,6 +153,68 @@ def test_wrong_usage_exits_2_and_says_what_to_type(command: Command, tmp_path: P
     assert command("grade", "softmax", tmp_path).code == 2
 
 
+def test_names_that_are_near_are_offered_and_no_others(command: Command) -> None:
+    for typed, near in (("kv", "kv_cache_step"), ("gred_decode", "greedy_decode")):
+        ran = command("grade", typed)
+        assert ran.code == 2
+        assert ran.err == f"there is no exercise `{typed}`; did you mean `{near}`?\nnext: grade {near}\n"
+    ran = command("grade", "beam_search")
+    assert ran.code == 2 and ran.err == "there is no exercise `beam_search`\nnext: grade (lists the names)\n"
+
+
+def test_without_a_file_of_ones_own_the_page_says_that_it_is_about_the_stub(command: Command, tmp_path: Path) -> None:
+    ran = command("grade", "softmax")
+    assert ran.code == 1 and ran.out.startswith("There is no ./softmax.py here; this page is about the stub.\n")
+    assert "grade softmax --start" in ran.out.splitlines()[1] and "grade softmax FILE" in ran.out.splitlines()[2]
+    assert ran.out.splitlines()[-1] == "to begin: grade softmax --start" and "--hint" not in ran.out
+    held(command("grade", "softmax", "--json", "-"))
+    assert command("grade", "softmax", "--start").code == 0
+    assert "There is no" not in command("grade", "softmax").out
+    assert "There is no" not in command("grade", "softmax", RIGHT, cwd=tmp_path.parent).out
+
+
+def test_the_path_goes_on_where_prerequisites_are_passed(command: Command, tmp_path: Path) -> None:
+    """The catalogue and the end of a report name the same exercise; nothing is named whose prerequisites are missing."""
+    state = tmp_path / "progress.json"
+
+    def after(name: str, passed: list[str]) -> str:
+        state.write_text(json.dumps({"version": 1, "passed": passed, "hints": {}}))
+        answer = sorted((ROOT / "fixtures" / name / "right").glob("*.py"))[0]
+        ran = command("grade", name, answer, TENSORGRADE_STATE=str(state))
+        assert ran.code == 0, ran.out + ran.err
+        return ran.out.splitlines()[-1]
+
+    first = command("grade").out.splitlines()[-1].removeprefix("next: ")
+    assert first == "grade softmax --start"
+    assert after("top_p_filter", []) == f"next: {first}", "nothing is unlocked by it, and nothing else is open before"
+    assert after("softmax", []) == "next: grade masked_softmax --start"
+    (tmp_path / "masked_softmax.py").write_text("begun = True\n")
+    assert after("softmax", []) == "next: grade masked_softmax", "it was begun already"
+    everything = [path.parent.name for path in ROOT.glob("exercises/*/*/exercise.yaml")]
+    assert after("softmax", everything) == "every exercise passes: grade lists them"
+    last = command("grade", TENSORGRADE_STATE=str(state)).out
+    assert last.rstrip().endswith("Everything passes.")
+
+
+def test_warnings_of_libraries_are_no_output_of_the_student(command: Command, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "import warnings\nimport numpy as np\n\ndef softmax(x, axis):\n    np.zeros((0, 2)).mean(0)\n"
+        "    np.zeros((0, 2)).mean(0)\n    warnings.warn('mine   and\\nlong')\n    print('printed')\n    return x\n",
+    )
+    ran = command("grade", "softmax", "--seed", "1", COLUMNS="60")
+    shown = ran.out[ran.out.index("your code printed:") :].splitlines()
+    told = shown.index("Python warned while your code ran:")
+    assert set(shown[1:told]) <= {"  │ printed", shown[told - 1]}
+    warned = " ".join(" ".join(shown[told + 1 : shown.index("", told)]).split())
+    assert warned.startswith(
+        "softmax.py:5: RuntimeWarning: Mean of empty slice softmax.py:5: RuntimeWarning: invalid value"
+    )
+    assert "site-packages" not in ran.out and "_methods" not in ran.out
+    assert warned.count("Mean of empty slice") == 1 or "softmax.py:6: RuntimeWarning: Mean" in warned
+    assert "softmax.py:7: UserWarning: mine and long" in command("grade", "softmax", "-v").out
+
+
 def test_start_never_overwrites_without_force(command: Command, tmp_path: Path) -> None:
     assert command("grade", "softmax", "--start").code == 0
     path = tmp_path / "softmax.py"
@@ -165,8 +227,10 @@ def test_start_never_overwrites_without_force(command: Command, tmp_path: Path) 
 
 def test_show_and_hints(command: Command) -> None:
     assert "axis" in command("grade", "softmax", "--show").out
-    first, second = (command("grade", "softmax", "--hint").out for _ in range(2))
-    assert "hint 1 of" in first and "hint 2 of" in second
+    first, second, *others = (command("grade", "softmax", "--hint").out for _ in range(6))
+    assert "hint 1 of" in first and "hint 2 of" in second and "one more: grade softmax --hint" in first
+    assert others[-1].splitlines()[-1] == "that is the last hint", "and it stays that"
+    assert "one more" not in others[-1]
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "120"])

@@ -198,3 +198,20 @@ def test_a_replayed_case_is_the_one_that_the_token_names(toy: Exercise, warm: Wa
     for token in ("3:random-1", "3:wide"):
         shown = check(graded(toy, source, warm("numpy"), case=token), "wide" if "wide" in token else "values")
         assert shown.case is not None and shown.case.token == token
+
+
+def test_of_several_wrong_results_a_clear_one_is_shown(warm: Warm, tmp_path: Path) -> None:
+    """The smallest case is off by a hair of the tolerance here, and reads like rounding."""
+    body = """
+    framework: numpy
+    dims: {N: 2..9}
+    inputs: {x: {shape: [N]}}
+    cases: {random: 8}
+    checks: [{kind: values, cases: random, dtypes: [float64]}]
+    """
+    made = exercise(tmp_path, textwrap.dedent(body), "def toy(x):\n    return 2 * x\n")
+    source = "def toy(x):\n    return 2 * x + (1e-5 if len(x) < 5 else 1.0)\n"
+    shown = check(graded(made, source, warm("numpy"), 3), "values")
+    assert shown.case is not None and shown.case.dims == {"N": 5}
+    faint = check(graded(made, source.replace("1.0)", "1e-5)"), warm("numpy"), 3), "values")
+    assert faint.case is not None and faint.case.dims == {"N": 1}

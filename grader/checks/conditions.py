@@ -60,7 +60,7 @@ def precision(trial: Trial, question: Question) -> Ruling:
                     "claim": "The result does not follow a small change of float64 inputs as it should."
                     if kept is None
                     else f"The result is rounded to {kept} decimals.",
-                    "blocks": [("", f"A change of 1e-8 in the inputs moves your result by {_more_or_less(mine, theirs, deviation)}.")],
+                    "blocks": [("", _response(mine, theirs, deviation))],
                     "help": "keep the inputs' dtype throughout: look for .float(), float32 constants and tensors made without dtype=."
                     if kept is None
                     else "return the result with all its digits; rounding is for printing.",
@@ -73,10 +73,12 @@ def precision(trial: Trial, question: Question) -> Ruling:
     )
 
 
-def _more_or_less(mine: np.ndarray, theirs: np.ndarray, deviation: float) -> str:
+def _response(mine: np.ndarray, theirs: np.ndarray, deviation: float) -> str:
+    """What a change of the inputs did to the result, beside what it should do."""
+    change = "A change of 1e-8 in the inputs"
     if not mine.any():
-        return f"nothing at all; the reference's moves by {float(np.abs(theirs).max()):.2g}"
-    return f"{deviation:.0%} more or less than it should"
+        return f"{change} does not change your result; it changes the reference's by {float(np.abs(theirs).max()):.2g}."
+    return f"{change} moves your result by {deviation:.0%} more or less than it should."
 
 
 def _decimals(first: Value, second: Value, trial: Trial) -> int | None:
@@ -99,7 +101,9 @@ def _decimals(first: Value, second: Value, trial: Trial) -> int | None:
 def nothing_right(question: Question) -> Ruling:
     """A check that needs one right result to compare with, and has none among the cases that it looks at."""
     looked_at = question.cases or "random"
-    where = {"random": "random shapes", "edge": "edge cases", "examples": "the examples"}.get(str(looked_at), "its cases")
+    where = {"random": "random shapes", "edge": "edge cases", "examples": "the examples"}.get(
+        str(looked_at), "its cases"
+    )
     return Ruling("skipped", "values", facts={"why": f"no float64 result on {where} is right yet"})
 
 

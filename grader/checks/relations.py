@@ -249,7 +249,7 @@ def _numbers(trial: Trial, question: Question, case: Case) -> tuple[np.ndarray, 
     if outcome.status == "not_run":
         return Ruling("skipped", "stopped", outcome=outcome)
     if not outcome.returned:
-        return Ruling("skipped", "values", facts={"why": "the call it compares with gave no result"})
+        return Ruling("skipped", "values", facts={"why": "no call to compare with gave a result"})
     expected = trial.expected(case, DTYPE)
     mine, theirs = _part(trial, outcome.value, part), _part(trial, expected.value, part)
     if theirs is None:
@@ -301,7 +301,7 @@ def _ignored(trial: Trial, question: Question, case: Case, varied: Case, what: s
     if before.status == "not_run":
         return Ruling("skipped", "stopped", outcome=before)
     if not before.returned:
-        return Ruling("skipped", "values", facts={"why": "the call it compares with gave no result"})
+        return Ruling("skipped", "values", facts={"why": "no call to compare with gave a result"})
     expected = trial.expected(case, DTYPE)
     answer = trial.oracle.raw(varied, DTYPE).value
     output, framework = trial.exercise.spec.output, trial.exercise.spec.framework

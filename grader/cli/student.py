@@ -201,7 +201,7 @@ def say_stub(exercise: Exercise, console: Any) -> None:
     """That no file of the student's was found: the page that follows is about the exercise's own stub."""
     from rich.text import Text
 
-    said = f"There is no ./{exercise.name}.py in this folder; what follows is about the exercise's own stub."
+    said = f"There is no ./{exercise.name}.py here; this page is about the stub."
     console.print(Text(said, style="bold"))
     console.print(f"  to begin here:           grade {exercise.name} --start", soft_wrap=True)
     console.print(f"  your file is elsewhere:  grade {exercise.name} FILE", soft_wrap=True)

@@ -6,7 +6,6 @@ the eye. No line ends in spaces, and commands to copy are never broken.
 
 from __future__ import annotations
 
-import re
 import shlex
 import textwrap
 from collections import Counter
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from grader.explain import grid_text, leading, likeness
+from grader.explain import WARNING, grid_text, leading, likeness
 from grader.model import CheckResult, Explanation, Report
 
 MARKS = {
@@ -45,8 +44,6 @@ MAX_TITLE_LINES = 4
 NOT_RUN = "Not run: "
 MAX_OUTPUT_LINES = 8
 DETAIL = 4
-# As `grader.worker.source` writes a warning: the file and line of the submission, what kind, and the text.
-WARNING = re.compile(r"\S+:\d+: \w*Warning: ")
 MAX_WARNINGS = 3
 
 Line = Text
@@ -83,7 +80,13 @@ def page(report: Report, width: int, verbose: bool = False) -> list[Line]:
         end = [Text(), *_check_line(shown, width), *_full(report, shown, shown.explanation, width)]
     end += _end(report, width, verbose)
     listed: list[Line] = []
-    for fold_passed, title_lines in ((False, MAX_TITLE_LINES), (False, 2), (True, MAX_TITLE_LINES), (True, 2), (True, 1)):
+    for fold_passed, title_lines in (
+        (False, MAX_TITLE_LINES),
+        (False, 2),
+        (True, MAX_TITLE_LINES),
+        (True, 2),
+        (True, 1),
+    ):
         listed = _listed(rest, width, fold_passed, title_lines)
         if len(lines) + len(listed) + len(end) <= MAX_LINES:
             break
@@ -316,11 +319,6 @@ def _end(report: Report, width: int, verbose: bool) -> list[Line]:
     if report.output:
         lines += [Text(), *_output(report.output, width, verbose)]
     return [*lines, Text(), *_summary(report, width)]
-
-
-def printed(output: str) -> bool:
-    """Whether there is anything in what a submission wrote beside warnings of the libraries that it calls."""
-    return any(line.strip() and not WARNING.match(line) for line in output.splitlines())
 
 
 def _output(output: str, width: int, verbose: bool) -> Iterator[Line]:

@@ -16,6 +16,6 @@ def adamw_step(
     """One AdamW update of a parameter and its two running means.
 
     param, grad, m, v: tensors of one shape; step: int from 1; the other five: floats.
-    Returns (param, m, v) after the step, of the same shape and dtype.
+    Returns (param_new, m_new, v_new) after the step, of the same shape and dtype.
     """
     raise NotImplementedError("write adamw_step, then run: grade adamw_step")
