@@ -5,3 +5,10 @@ before anything else, and must not pay for the grader's own libraries.
 """
 
 __version__ = "0.1.0"
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What ``%load_ext grader`` calls."""
+    from grader.jupyter import register
+
+    register(shell)

@@ -142,7 +142,10 @@ def _traceback(outcome: Outcome) -> tuple[Block, ...]:
         return ()
     lines = []
     for frame in outcome.error.frames:
-        place = f"{frame['file']}:{frame['line']}" + (f":{frame['column']}" if frame["own"] else "")
+        if ", cell " in frame["file"]:
+            place = f"{frame['file']}, line {frame['line']}"
+        else:
+            place = f"{frame['file']}:{frame['line']}" + (f":{frame['column']}" if frame["own"] else "")
         inside = "" if frame["function"] == "<module>" else f", in {frame['function']}"
         lines.append(place + inside)
         if frame["text"].strip():
@@ -173,8 +176,13 @@ def loading(exercise: Exercise, outcome: Outcome) -> Explanation:
             text = str(extra.get("text", ""))
             stripped = text.lstrip()
             caret = max(0, int(column) - 1 - (len(text) - len(stripped)))
+            # A notebook's lines are counted cell by cell.
+            cell = str(extra.get("file", "")).rpartition(", ")[2]
+            before = f"{cell}, " if cell else ""
             pointed = (
-                f"line {line}, column {column}\n    {stripped}\n    {' ' * caret}^" if stripped else f"line {line}"
+                f"{before}line {line}, column {column}\n    {stripped}\n    {' ' * caret}^"
+                if stripped
+                else f"{before}line {line}"
             )
             return Explanation(
                 f"Python cannot read your file: {error.message}.",

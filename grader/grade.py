@@ -245,7 +245,7 @@ def _cause_in_words(diagnoses: tuple[Diagnosis, ...], trial: Trial) -> tuple[str
         return None
     together = [d for d in diagnoses if d.combined_with]
     helps = [d.help for d in together if d.help] if together else [diagnoses[0].help]
-    help = " ".join(text for text in helps if text) or None
+    help = " And: ".join(text for text in helps if text) or None
     if together:
         likely = " And: ".join(d.says for d in together)
         return likely, "Your results equal the reference with exactly these changes, on every call.", help
@@ -479,6 +479,7 @@ def _report(
         versions=_versions(runner),
         # What a submission prints may be its inputs.
         output="" if _keeps_secrets(exercise) else trial.student.output,
+        left_out=trial.student.left_out,
         title=exercise.spec.title,
         secret=_keeps_secrets(exercise),
     )

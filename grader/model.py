@@ -225,6 +225,8 @@ class Report:
     versions: dict[str, str]
     reason: str | None = None
     output: str = ""
+    # What of a notebook was left out, by cell and line.
+    left_out: tuple[str, ...] = ()
     title: str = ""
     # Set where one seed is shared by hidden runs: it is then left out of what a student is shown.
     secret: bool = False

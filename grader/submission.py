@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grader import cases
+from grader import cases, notebook
 from grader.cases import Case
 from grader.errors import GraderFault
 from grader.model import Change, Error, Outcome
@@ -21,6 +22,7 @@ from grader.spec.exercise import Exercise
 
 MAX_BYTES = 2 << 20
 MAX_TIMEOUTS = 2
+MAX_LEFT_OUT = 30
 MAX_CRASHES = 3
 LOAD_FACTOR = 4.0
 # Calls that each stay below their limit may add up to hours. So many times the wall limit of one call they may wait in
@@ -72,6 +74,8 @@ class Submission:
     source: bytes
     sha256: str | None
     problem: str | None = None
+    # The code of a notebook, cell by cell; None for a plain file.
+    cells: tuple[str, ...] | None = None
 
     @property
     def shown(self) -> str:
@@ -112,7 +116,13 @@ def read_submission(path: Path) -> Submission:
     source = b"".join(chunks)
     if len(source) > MAX_BYTES:
         return Submission(shown, b"", None, f"it is larger than {MAX_BYTES >> 20} MB")
-    return Submission(shown, source, hashlib.sha256(source).hexdigest())
+    sha256 = hashlib.sha256(source).hexdigest()
+    if path.suffix.lower() != ".ipynb":
+        return Submission(shown, source, sha256)
+    try:
+        return Submission(shown, source, sha256, cells=notebook.code_cells(source))
+    except notebook.NotANotebook as error:
+        return Submission(shown, b"", sha256, f"it {error}")
 
 
 class Student:
@@ -141,6 +151,8 @@ class Student:
         self.applied: dict[str, Any] = {}
         # Names of everything the file calls, read from its syntax tree before it was run.
         self.called: tuple[str, ...] = ()
+        # What of a notebook is no part of the solution, by place.
+        self.left_out: tuple[str, ...] = ()
         # Why nothing more is run, in words, once that is decided.
         self.stopped: str | None = None
         self.load_failure: Outcome | None = None
@@ -181,20 +193,27 @@ class Student:
             cpu_seconds=self._limits.cpu_seconds * LOAD_FACTOR,
             wall_seconds=self._limits.wall_seconds * LOAD_FACTOR,
         )
+        blob = self._submission.source
+        if self._submission.cells is not None:
+            header["cells"] = True
+            blob = json.dumps(self._submission.cells).encode()
         reply: Reply | Fault | None = None
         if any(check.kind == "source" for check in self._exercise.spec.checks):
             # Told by a worker that has run nothing of the submission yet, which so has no say in it.
-            reply = worker.request({"op": "calls"}, blobs=[self._submission.source], limits=limits)
+            reply = worker.request({**header, "op": "calls"}, blobs=[blob], limits=limits)
             if isinstance(reply, Reply):
                 called = reply.header.get("calls")
                 self.called = tuple(map(str, called[:2000])) if isinstance(called, list) else ()
         if not isinstance(reply, Fault):
-            reply = worker.request(header, blobs=[self._submission.source], limits=limits)
+            reply = worker.request(header, blobs=[blob], limits=limits)
         self._collect(worker)
         if isinstance(reply, Fault):
             outcome = self._from_fault(reply)
             self.load_failure = replace(outcome, extra={**outcome.extra, "loading": True})
             return self.load_failure
+        left = reply.header.get("left_out")
+        if isinstance(left, list) and self._submission.cells is not None:
+            self.left_out = tuple(_text(one, 120) for one in left[:MAX_LEFT_OUT])
         if not reply.header.get("loaded"):
             worker.close()
             self._worker = None
@@ -398,7 +417,7 @@ def _load_failure(data: Any) -> Outcome:
     for key in ("line", "column"):
         if type(known.get(key)) is int:
             kept[key] = _place(known[key])
-    for key in ("text", "kind", "signature", "name"):
+    for key in ("text", "kind", "signature", "name", "file"):
         if isinstance(known.get(key), str):
             kept[key] = _text(known[key], 400)
     for key in ("near", "defined"):

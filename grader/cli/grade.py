@@ -34,7 +34,7 @@ def _launch_early(arguments: list[str]) -> launch.Zygote | None:
     """Start the zygote when the command line plainly asks for a grading on Linux; None leaves the start to later."""
     if sys.platform != "linux" or not arguments or arguments[0].startswith("-"):
         return None
-    quick = {"--start", "--show", "--hint", "--help", "--watch", "--all"}
+    quick = {"--start", "--show", "--hint", "--help", "--all"}
     if quick & set(arguments) or _option(arguments, "--runner") == "exec":
         return None
     exercises = _option(arguments, "--exercises")

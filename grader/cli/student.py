@@ -25,6 +25,7 @@ Examples:
   grade softmax                           grade ./softmax.py
   grade softmax mine.py --seed 7          the same cases as another run
   grade softmax --hint                    one hint, each time one more
+  grade softmax --watch                   grade at every save
   grade --all                             every exercise begun in this folder
 """
 
@@ -40,6 +41,7 @@ def build(zygote: Zygote | None) -> click.Command:
     @click.option("--show", is_flag=True, help="Print the statement.")
     @click.option("--hint", is_flag=True, help="Print the next hint.")
     @click.option("-v", "--verbose", is_flag=True, help="Every failing check in full.")
+    @click.option("--watch", "watch_", is_flag=True, help="Grade again at every save, until q.")
     @click.option(
         "--all", "all_", is_flag=True, help="Grade every exercise found in a folder (here, or the one named)."
     )
@@ -72,6 +74,7 @@ def build(zygote: Zygote | None) -> click.Command:
         show: bool,
         hint: bool,
         verbose: bool,
+        watch_: bool,
         all_: bool,
         exercises: Path | None,
         reference: Path | None,
@@ -103,6 +106,15 @@ def build(zygote: Zygote | None) -> click.Command:
             return show_statement(load.load(library, exercise))
         if hint:
             return show_hint(load.load(library, exercise))
+        if watch_:
+            from grader.cli.watch import watch
+
+            loaded = load.load(library, exercise)
+            # A file that is yet to be written is waited for; nobody saves the stub in the library.
+            path = submission or find_submission(loaded)
+            return watch(
+                loaded, path if path != loaded.stub else Path(f"{exercise}.py"), library, zygote, verbose, options
+            )
         return grade_one(load.load(library, exercise), submission, verbose, zygote, library, options)
 
     return grade

@@ -45,6 +45,7 @@ NOT_RUN = "Not run: "
 MAX_OUTPUT_LINES = 8
 DETAIL = 4
 MAX_WARNINGS = 3
+MAX_LEFT_OUT = 3
 
 Line = Text
 Group = list[CheckResult]
@@ -316,9 +317,21 @@ def _unbroken(text: str, width: int, indent: int) -> list[Line]:
 
 def _end(report: Report, width: int, verbose: bool) -> list[Line]:
     lines: list[Line] = []
+    if report.left_out:
+        lines += [Text(), *_left_out(report.left_out, width, verbose)]
     if report.output:
         lines += [Text(), *_output(report.output, width, verbose)]
     return [*lines, Text(), *_summary(report, width)]
+
+
+def _left_out(left_out: Sequence[str], width: int, verbose: bool) -> Iterator[Line]:
+    """What of a notebook is work on the way, and no part of the solution."""
+    yield Text("of the notebook, imports, definitions and simple constants count; left out:", style="dim")
+    kept = left_out if verbose or len(left_out) <= MAX_LEFT_OUT + 1 else left_out[:MAX_LEFT_OUT]
+    for line in kept:
+        yield from _wrapped(line, width, DETAIL, "dim", hanging=2)
+    if len(left_out) > len(kept):
+        yield Text(" " * DETAIL + f"… {len(left_out) - len(kept)} more (-v shows them)", style="dim")
 
 
 def _output(output: str, width: int, verbose: bool) -> Iterator[Line]:

@@ -35,6 +35,8 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from grader.worker.source import belongs
+
 Status = Literal["ok", "mix", "wrong_device", "skipped"]
 Kind = Literal["mix", "numpy", "cpu_only", "generator"]
 
@@ -579,8 +581,8 @@ class _FunctionMode(TorchFunctionMode):
 
 def _line_in(file: str, frame: FrameType | None) -> Place | None:
     while frame is not None:
-        if frame.f_code.co_filename == file:
-            return Place(file, frame.f_lineno)
+        if belongs(frame.f_code.co_filename, file):
+            return Place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None
 
@@ -1138,8 +1140,8 @@ def _innermost(error: BaseException, file: str | None) -> Place | None:
         return None
     place = None
     for frame, line in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename == file:
-            place = Place(file, line)
+        if belongs(frame.f_code.co_filename, file):
+            place = Place(frame.f_code.co_filename, line)
     return place
 
 
@@ -1156,7 +1158,7 @@ def _is_own(error: BaseException, functions: _FunctionMode, file: str | None) ->
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    if last is None or file is None or last.tb_frame.f_code.co_filename != file:
+    if last is None or file is None or not belongs(last.tb_frame.f_code.co_filename, file):
         return False
     stated = last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
     # A call into torch's C++ code leaves no frame of its own: a generator or a stream of a device that is not there.

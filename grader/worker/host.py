@@ -6,6 +6,7 @@ the kernel itself; what is said here of changed inputs or devices teaches honest
 
 from __future__ import annotations
 
+import json
 import linecache
 import os
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.sandbox import forbidden, protocol
-from grader.worker import source, steps, values
+from grader.worker import notebook, source, steps, values
 
 Mode = Callable[[Any, tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 
@@ -74,7 +75,7 @@ class Host:
                 return
             header, buffers = frame
             if header["op"] == "calls":
-                self._pipe.send({"calls": source.called_names(bytes(buffers[0]))})
+                self._pipe.send({"calls": _called(header, bytes(buffers[0]))})
             elif header["op"] == "load":
                 self._load(header, buffers)
             elif header["op"] == "call":
@@ -85,10 +86,15 @@ class Host:
     def _load(self, header: dict[str, Any], buffers: list[memoryview]) -> None:
         self._filename = header["filename"]
         started = time.perf_counter()
+        left_out: list[str] = []
+        wanted = header["function"], header["arguments"]
         try:
-            self._function = source.load_function(
-                bytes(buffers[0]), self._filename, header["module"], header["function"], header["arguments"]
-            )
+            if header.get("cells"):
+                module = source.new_module(self._filename, header["module"])
+                left_out = notebook.execute(json.loads(bytes(buffers[0])), self._filename, module)
+                self._function = source.find_function(module, *wanted, self._filename)
+            else:
+                self._function = source.load_function(bytes(buffers[0]), self._filename, header["module"], *wanted)
         except source.LoadError as error:
             reply: dict[str, Any] = {"loaded": False, "fault": error.data}
         except BaseException as error:
@@ -96,7 +102,7 @@ class Host:
         else:
             reply = {"loaded": True, "seconds": time.perf_counter() - started}
         _flush()
-        self._pipe.send(reply)
+        self._pipe.send({**reply, "left_out": left_out})
 
     def _cases(self, header: dict[str, Any]) -> None:
         """Reference only: the cases that `solution.py` builds itself with its optional ``cases(rng)``."""
@@ -206,6 +212,16 @@ def _on_device(function: Any, native: tuple[Any, ...], options: dict[str, Any]) 
     }
     result = values.from_native(found.value) if found.status == "ok" else None
     return {"value": {"result": result}, "seconds": time.perf_counter() - started, "device": told}
+
+
+def _called(header: dict[str, Any], text: bytes) -> list[str]:
+    """The names that a submission calls, a notebook or not."""
+    if not header.get("cells"):
+        return source.called_names(text)
+    try:
+        return source.called_in(notebook.syntax_tree(json.loads(text), header["filename"]))
+    except (RecursionError, MemoryError):
+        return []
 
 
 def _mode(name: str) -> Mode:

@@ -11,7 +11,7 @@ import re
 import types
 from collections.abc import Sequence
 
-from grader.worker.source import LoadError
+from grader.worker.source import CELL, LoadError
 
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # Cell magics whose cell is Python all the same.
@@ -23,12 +23,7 @@ _CELL_MAGIC = re.compile(r"^\s*%%(\w+)")
 
 def cell_name(filename: str, number: int) -> str:
     """The file name under which a cell's lines are counted; cells of code are numbered from 1."""
-    return f"{filename}, cell {number}"
-
-
-def is_of(filename: str, frame_file: str) -> bool:
-    """Whether a frame's file is the submission itself, or a cell of it."""
-    return frame_file == filename or frame_file.startswith(f"{filename}, cell ")
+    return f"{filename}{CELL}{number}"
 
 
 def execute(cells: Sequence[str], filename: str, module: types.ModuleType) -> list[str]:
@@ -52,20 +47,23 @@ def execute(cells: Sequence[str], filename: str, module: types.ModuleType) -> li
                 except (NameError, AttributeError):
                     # It stands on something that was left out.
                     left.append(_told(text, node, number))
-            elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            elif not isinstance(node, ast.Pass) and not (
+                isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            ):
                 left.append(_told(text, node, number))
     return left[:MAX_LEFT_OUT]
 
 
-def python_of(cells: Sequence[str], filename: str) -> list[ast.Module]:
-    """The cells' syntax trees, those that do not parse left out."""
-    trees = []
+def syntax_tree(cells: Sequence[str], filename: str) -> ast.Module:
+    """What counts of the cells as one syntax tree, cells that do not parse left out."""
+    body: list[ast.stmt] = []
     for number, text in enumerate(cells, start=1):
         try:
-            trees.append(_parsed(text, cell_name(filename, number), number)[0])
+            found = _parsed(text, cell_name(filename, number), number)[0].body
         except LoadError:
             continue
-    return trees
+        body += [node for node in found if isinstance(node, DEFINITIONS)]
+    return ast.Module(body, [])
 
 
 def _run(node: ast.stmt, name: str, module: types.ModuleType) -> None:
@@ -113,11 +111,8 @@ def _simple(value: ast.expr) -> bool:
     if isinstance(value, ast.BinOp):
         # Not a power: 9 ** 9 ** 9 is a constant as well.
         return (
-            not isinstance(value.op, ast.Pow | ast.LShift | ast.Mult)
-            and _simple(value.left)
-            and _simple(value.right)
-            or (isinstance(value.op, ast.Mult) and _number(value.left) and _number(value.right))
-        )
+            not isinstance(value.op, ast.Pow | ast.LShift | ast.Mult) and _simple(value.left) and _simple(value.right)
+        ) or (isinstance(value.op, ast.Mult) and _number(value.left) and _number(value.right))
     if isinstance(value, ast.Tuple | ast.List | ast.Set):
         return all(_simple(item) for item in value.elts)
     if isinstance(value, ast.Dict):

@@ -18,6 +18,8 @@ from typing import Any
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Enough for a message, little enough for a frame.
 MAX_TEXT = 4000
+# What stands between the name of a notebook and the number of a cell.
+CELL = ", cell "
 # Warnings of one submission that are written down.
 MAX_WARNINGS = 50
 
@@ -30,6 +32,11 @@ class LoadError(Exception):
         self.data = {"cause": cause, "message": message[:MAX_TEXT], **data}
 
 
+def belongs(frame_file: str, filename: str) -> bool:
+    """Whether a frame's file is the submission, of which a notebook's cells are parts: ``mine.ipynb, cell 3``."""
+    return frame_file.partition(CELL)[0] == filename.partition(CELL)[0]
+
+
 def load_function(source: bytes, filename: str, module_name: str, function: str, argument_count: int) -> Any:
     """Execute ``source`` as module ``module_name`` and return its ``function``.
 
@@ -40,13 +47,19 @@ def load_function(source: bytes, filename: str, module_name: str, function: str,
     code = _compile(source, filename)
     text = _decode(source)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    module = new_module(filename, module_name)
+    exec(code, module.__dict__)
+    return find_function(module, function, argument_count, filename)
+
+
+def new_module(filename: str, module_name: str) -> types.ModuleType:
+    """An empty module of a submission, known by its name."""
     warnings.showwarning = warner(filename)
     module = types.ModuleType(module_name)
     module.__file__ = filename
     # Dataclasses, typing and pickling of a class look their module up by name.
     sys.modules[module_name] = module
-    exec(code, module.__dict__)
-    return _find(module, function, argument_count, filename)
+    return module
 
 
 def warner(filename: str) -> Callable[..., None]:
@@ -58,13 +71,13 @@ def warner(filename: str) -> Callable[..., None]:
     ) -> None:
         # A library warns at a line of its own; the student knows only the line that called it.
         frame: types.FrameType | None = sys._getframe(1)
-        while file_ != filename and frame is not None:
-            if frame.f_code.co_filename == filename:
-                file_, line = filename, frame.f_lineno
+        while not belongs(file_, filename) and frame is not None:
+            if belongs(frame.f_code.co_filename, filename):
+                file_, line = frame.f_code.co_filename, frame.f_lineno
             frame = frame.f_back
         words = " ".join(_text(message).split())
-        said = f"{filename}:{line}: {_type_of(category)}: {words}\n"
-        if said in told or file_ != filename or len(told) >= MAX_WARNINGS:
+        said = f"{file_}:{line}: {_type_of(category)}: {words}\n"
+        if said in told or not belongs(file_, filename) or len(told) >= MAX_WARNINGS:
             return
         told.add(said)
         try:
@@ -110,7 +123,7 @@ def _compile(source: bytes, filename: str) -> types.CodeType:
         raise LoadError("unreadable_source", f"{type(error).__name__}: {error}") from None
 
 
-def _find(module: types.ModuleType, name: str, argument_count: int, filename: str) -> Any:
+def find_function(module: types.ModuleType, name: str, argument_count: int, filename: str) -> Any:
     namespace = vars(module)
     if name not in namespace:
         own = [key for key, item in namespace.items() if _is_own(item, module.__name__) and not key.startswith("_")]
@@ -151,9 +164,13 @@ def _line(function: Any) -> int:
 def called_names(source: bytes) -> list[str]:
     """Dotted names of everything that is called, aliases of imports resolved; empty where the source does not parse."""
     try:
-        tree = ast.parse(source)
+        return called_in(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+
+
+def called_in(tree: ast.Module) -> list[str]:
+    """As `called_names`, of a syntax tree."""
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -185,7 +202,7 @@ def describe(error: BaseException, filename: str) -> dict[str, Any]:
     """An exception as data: type, message, and the frames from the submission's file onwards."""
     frames: list[dict[str, Any]] = []
     for frame in traceback.extract_tb(error.__traceback__):
-        own = frame.filename == filename
+        own = belongs(frame.filename, filename)
         if (not own and not frames) or frame.filename.startswith(PACKAGE):
             continue
         frames.append(

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from grader.worker import values
+from grader.worker.source import belongs
 
 # A call of more steps is not followed to its end: it would take long, and it is over before the change or it is not.
 MAX_STEPS = 5000
@@ -23,10 +24,10 @@ def changing_line(function: Any, native: tuple[Any, ...], file: str, index: int)
     """
     watched = native[index]
     before = values.footprint(watched)
-    found: list[int] = []
+    found: list[tuple[str, int]] = []
     steps = [0]
     # The line being executed; what an event finds changed was done there.
-    current = [0]
+    current = [(file, 0)]
 
     def look() -> bool:
         if values.footprint(watched) == before:
@@ -43,13 +44,14 @@ def changing_line(function: Any, native: tuple[Any, ...], file: str, index: int)
         if look():
             return None
         caller = frame.f_back
-        while event == "return" and caller is not None and caller.f_code.co_filename != file:
+        while event == "return" and caller is not None and not belongs(caller.f_code.co_filename, file):
             caller = caller.f_back
-        current[0] = frame.f_lineno if event != "return" else caller.f_lineno if caller is not None else current[0]
+        here = caller if event == "return" else frame
+        current[0] = (here.f_code.co_filename, here.f_lineno) if here is not None else current[0]
         return follow
 
     def enter(frame: FrameType, event: str, argument: Any) -> Any:
-        return follow(frame, event, argument) if frame.f_code.co_filename == file else None
+        return follow(frame, event, argument) if belongs(frame.f_code.co_filename, file) else None
 
     # What it prints was printed by the call that this one repeats.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -58,8 +60,8 @@ def changing_line(function: Any, native: tuple[Any, ...], file: str, index: int)
             result = function(*native)
         finally:
             sys.settrace(None)
-    line = found[0] if found else 0
-    text = linecache.getline(file, line).strip()
+    where, line = found[0] if found else (file, 0)
+    text = linecache.getline(where, line).strip()
     if not line or not text:
         return result, None
-    return result, {"file": file, "line": line, "text": text[:300]}
+    return result, {"file": where, "line": line, "text": text[:300]}
