@@ -105,7 +105,11 @@ def draw(exercise: Exercise, name: str, index: int, seed: int, dims: Mapping[str
     spec = exercise.spec
     edge = spec.cases.edge.get(name)
     try:
-        sizes = _draw_dims(spec, edge, Draws(seed, exercise.name, name, index, "dims"))
+        # Remembered: making a case smaller asks for its dims again and again, and draws that fit may be rare.
+        key = (name, index, seed)
+        if key not in exercise.drawn_dims:
+            exercise.drawn_dims[key] = _draw_dims(spec, edge, Draws(seed, exercise.name, name, index, "dims"))
+        sizes = dict(exercise.drawn_dims[key])
         if dims is not None:
             sizes = _recompute(spec, edge, {**sizes, **dims})
         return _draw_inputs(exercise, name, index, seed, sizes, edge, shrunk=dims is not None)
@@ -174,8 +178,8 @@ def _order(entries: Mapping[str, schema.Dim]) -> list[str]:
     return done
 
 
-def _needs(entry: schema.Dim, name: str) -> set[str]:
-    return expressions.names(expressions.parse(entry.value)) if isinstance(entry.value, str) else set()
+def _needs(entry: schema.Dim, name: str) -> frozenset[str]:
+    return expressions.names(expressions.parse(entry.value)) if isinstance(entry.value, str) else frozenset()
 
 
 def _recompute(spec: schema.ExerciseFile, edge: schema.EdgeCase | None, sizes: dict[str, int]) -> dict[str, int]:

@@ -31,6 +31,8 @@ from grader.submission import Student, Submission
 from grader.trial import Trial
 
 MAX_PAIRS = 800
+# Pairs asked in one request.
+TOGETHER = 40
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,10 @@ class Diagnostician:
             return tuple(_diagnosis((entry,), entry, len(failing)) for entry in found)
         if not pairs:
             return ()
-        for pair in itertools.islice(self._likely_pairs(trial, *evidence[0]), MAX_PAIRS):
+        pairs_to_try = self._likely_pairs(trial, *evidence[0])[:MAX_PAIRS]
+        for index, pair in enumerate(pairs_to_try):
+            if index % TOGETHER == 0:
+                self._ask_together(pairs_to_try[index : index + TOGETHER], *evidence[0])
             if self._fits(trial, pair, evidence):
                 return tuple(_diagnosis(pair, entry, len(failing)) for entry in pair)
         return ()
@@ -222,6 +227,28 @@ class Diagnostician:
         spans = _spans(answer.value, wide.value, self._exercise.spec.output)
         wider = {path: max(allowed.get(path, 0.0), ROUNDING_FACTOR * span) for path, span in spans.items()}
         return compare.equal(mine.value, answer.value, wider, self._exercise.spec.output)
+
+    def _ask_together(self, pairs: Sequence[tuple[Misconception, ...]], case: Case, dtype: str) -> None:
+        """Learn what each of several pairs answers to one call, in one request: most of them are asked nothing more."""
+        if case.functions:
+            return
+        with self._lock:
+            sources: dict[tuple[str, ...], bytes] = {}
+            for pair in pairs:
+                ids = tuple(entry.id for entry in pair)
+                if (ids, case.key, dtype) in self._answers:
+                    continue
+                try:
+                    sources[ids] = patched(self._source, pair, self._exercise.misconceptions).encode()
+                except AuthorError:
+                    continue
+            student = self._load((), ()) if sources else None
+            found = student.try_each(list(sources.values()), case, dtype) if student is not None else None
+            # After a failure each is asked by itself, and the one that fails is found.
+            for ids, outcome in zip(sources, found or (), strict=False):
+                if outcome is not None:
+                    self._answers[ids, case.key, dtype] = outcome
+            self._loaded = None
 
     def answer(self, entries: tuple[Misconception, ...], case: Case, dtype: str) -> Outcome | None:
         """What the patched reference does; None when the patches do not go together or it cannot be loaded."""

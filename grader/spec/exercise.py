@@ -21,6 +21,10 @@ class Exercise:
     misconceptions: Path | None
     # For each edge case, the inputs after merging; None is a literal None argument.
     edge_inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # Sizes already drawn, by case name, index and seed.
+    drawn_dims: dict[tuple[str, int, int], dict[str, int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def function(self) -> str:

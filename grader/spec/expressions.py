@@ -172,9 +172,10 @@ def variables(tree: ast.expr) -> list[ast.Name]:
     ]
 
 
-def names(tree: ast.expr) -> set[str]:
+@lru_cache(maxsize=4096)
+def names(tree: ast.expr) -> frozenset[str]:
     """The variables of an expression: every name that is no function and no constant."""
-    return {node.id for node in variables(tree)}
+    return frozenset(node.id for node in variables(tree))
 
 
 def evaluate(text: str, scope: Mapping[str, Any], draws: Draws | None = None) -> Any:

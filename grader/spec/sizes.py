@@ -25,7 +25,7 @@ def all_names_known(dims: Mapping[str, schema.Dim]) -> bool:
 
 def needs(dim: schema.Dim) -> set[str]:
     """The dims that a computed dim uses."""
-    return expressions.names(expressions.parse(dim.value)) if isinstance(dim.value, str) else set()
+    return set(expressions.names(expressions.parse(dim.value))) if isinstance(dim.value, str) else set()
 
 
 def draws(dim: schema.Dim) -> bool:

@@ -80,6 +80,8 @@ class Host:
                 self._load(header, buffers)
             elif header["op"] == "call":
                 self._call(header, buffers)
+            elif header["op"] == "try":
+                self._try(header, buffers)
             elif header["op"] == "cases":
                 self._cases(header)
 
@@ -103,6 +105,27 @@ class Host:
             reply = {"loaded": True, "seconds": time.perf_counter() - started}
         _flush()
         self._pipe.send({**reply, "left_out": left_out})
+
+    def _try(self, header: dict[str, Any], buffers: list[memoryview]) -> None:
+        """Patched references only: load each source in turn and call it once with the same arguments."""
+        count = header["sources"]
+        found: list[Any] = []
+        for text in buffers[:count]:
+            arguments = protocol.decode(header["args"], buffers)
+            try:
+                function = source.load_function(
+                    bytes(text), header["filename"], header["module"], header["function"], header["arguments"]
+                )
+            except BaseException:
+                found.append(["not_loaded", None, []])
+                continue
+            try:
+                reply = _plain(function, tuple(values.to_native(value) for value in arguments), header)
+            except Exception as error:
+                found.append(["raised", source.describe(error, header["filename"])["type"], []])
+                continue
+            found.append(["returned", reply["value"]["result"], reply["changed"]])
+        self._pipe.send_value({"status": "returned"}, "value", found)
 
     def _cases(self, header: dict[str, Any]) -> None:
         """Reference only: the cases that `solution.py` builds itself with its optional ``cases(rng)``."""
