@@ -33,6 +33,8 @@ from grader.trial import Trial
 MAX_PAIRS = 800
 # Pairs asked in one request.
 TOGETHER = 40
+# Calls in narrow dtypes on which a mistake and the submission may be wrong in different ways.
+MAX_UNDECIDED = 2
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ class Diagnostician:
 
     def _fits(self, trial: Trial, entries: tuple[Misconception, ...], evidence: list[tuple[Case, str]]) -> bool:
         differs = False
+        undecided: list[str] = []
         for case, dtype in evidence:
             answer = self.answer(entries, case, dtype)
             if answer is None:
@@ -186,9 +189,16 @@ class Diagnostician:
             except IllConditioned:
                 continue
             if not self._same(mine, answer, expected, entries, case, dtype):
-                return False
+                # Where a mistake rounds or overflows, the last bit of a narrow dtype decides what comes out.
+                chance = dtype != "float64" and self._wrong(answer, expected) and self._wrong(mine, expected)
+                undecided.append(case.key)
+                if not chance or len(undecided) > MAX_UNDECIDED:
+                    return False
+                continue
             differs = differs or self._wrong(answer, expected)
-        return differs
+        # The same call in float64 is where they agree to the last digit that counts.
+        wide = {case.key for case, dtype in evidence if dtype == "float64"}
+        return differs and wide.issuperset(undecided)
 
     def _wrong(self, answer: Outcome, expected: Expected) -> bool:
         """Whether the patched reference itself is wrong, or leaves its inputs changed, on this call."""

@@ -212,7 +212,7 @@ class ReferenceOracle:
         options: dict[str, Any] | None = None,
         values: dict[str, Value] | None = None,
     ) -> Answer:
-        remembered = (case.key, dtype, mode, repr(sorted((options or {}).items())), _fingerprint(values))
+        remembered = (case.key, dtype, mode, repr(sorted((options or {}).items())), fingerprint(values))
         if remembered in self._answers:
             return self._answers[remembered]
         framework = self.exercise.spec.framework
@@ -323,7 +323,7 @@ class ReferenceOracle:
             raise AuthorError([Finding(path, 0, 0, message)], f"grader lint {self.exercise.name}")
 
 
-def _fingerprint(values: dict[str, Value] | None) -> str:
+def fingerprint(values: dict[str, Value] | None) -> str:
     """A text that is the same exactly where the values sent along are."""
     if not values:
         return ""

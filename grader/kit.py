@@ -1,0 +1,244 @@
+"""A kit for students: recorded answers in place of references, so that nothing in it gives a solution away.
+
+One file per exercise holds, for a few seeds, what the reference answered to every call that a grading makes, and what
+each misconception's patched reference answered where that differs. Inputs are not kept: the seed draws the same bits
+everywhere. Read here as an oracle and a diagnostician that know what was recorded, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from grader.cases import Case
+from grader.diagnose import Diagnostician, Misconception
+from grader.errors import GraderFault, UsageError
+from grader.model import Change, Error, Expected, Leaf, Outcome
+from grader.oracle import Answer, IllConditioned, fingerprint
+from grader.sandbox import protocol
+from grader.sandbox.protocol import ProtocolError, Value
+from grader.sandbox.runner import Runner
+from grader.spec.exercise import Exercise
+
+VERSION = 1
+MANIFEST = "kit.json"
+RECORDED = "recorded"
+MAX_BYTES = 512 << 20
+NOTE = "recorded cases; your instructor grades with fresh ones"
+
+CallKey = tuple[str, str, str, str, str]
+
+
+class NotRecorded(IllConditioned):
+    """A call that nobody made when the kit was packed: for a check it is as good as a case without a sharp tolerance."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """``kit.json``: what packed the kit, and the digest of each of its files."""
+
+    version: int
+    made_by: str
+    files: dict[str, str]
+
+
+def call_key(case: Case, dtype: str, mode: str, options: dict[str, Any] | None, values: dict[str, Value] | None) -> CallKey:
+    """What a raw answer is kept under; as `grader.oracle` remembers it."""
+    return case.key, dtype, mode, repr(sorted((options or {}).items())), fingerprint(values)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of the kit in ``folder``; None where there is none.
+
+    Raises:
+        UsageError: it cannot be read, or is of another version.
+    """
+    path = folder / MANIFEST
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: it cannot be read ({error})", FETCH) from None
+    try:
+        data = json.loads(text)
+        found = Manifest(int(data["version"]), str(data["made_by"]), {str(k): str(v) for k, v in data["files"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(f"{path}: this kit is damaged", FETCH) from None
+    if found.version != VERSION:
+        raise UsageError(
+            f"{path}: this kit is of version {found.version}, and this tensorgrade reads version {VERSION}",
+            "install the tensorgrade that the kit was made for, or get a newer kit",
+        )
+    return found
+
+
+FETCH = "get the kit again from your instructor"
+
+
+def check(folder: Path, manifest: Manifest, names: Iterable[str]) -> None:
+    """Raises `UsageError` when one of the named files is not as it was packed."""
+    for name in names:
+        path = folder / name
+        try:
+            whole = digest(path) == manifest.files.get(name)
+        except OSError:
+            whole = False
+        if not whole:
+            raise UsageError(f"{path}: this file of the kit is damaged or was changed", FETCH)
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    """Write a record: entries as frames, compressed."""
+    buffers: list[bytes | memoryview] = []
+    nodes = {
+        kind: [[key, protocol.encode(value, buffers)] for key, value in entries.items()] for kind, entries in record["entries"].items()
+    }
+    head = {**{key: item for key, item in record.items() if key != "entries"}, "entries": nodes, "sizes": [len(b) for b in buffers]}
+    text = json.dumps(head, separators=(",", ":")).encode()
+    blob = len(text).to_bytes(8, "big") + text + b"".join(buffers)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(zlib.compress(blob, 9))
+
+
+@dataclass(frozen=True)
+class Record:
+    """An exercise's record as read: entries are decoded when they are asked for."""
+
+    exercise: str
+    seeds: tuple[int, ...]
+    misconceptions: tuple[Misconception, ...]
+    nodes: dict[str, dict[str, Any]]
+    buffers: tuple[memoryview, ...]
+
+    def get(self, kind: str, key: tuple[Any, ...]) -> Value:
+        """The entry; raises KeyError."""
+        return protocol.decode(self.nodes[kind][_text(key)], list(self.buffers))
+
+    def has(self, kind: str, key: tuple[Any, ...]) -> bool:
+        return _text(key) in self.nodes.get(kind, {})
+
+
+def _text(key: tuple[Any, ...]) -> str:
+    return json.dumps(key, separators=(",", ":"))
+
+
+@lru_cache(maxsize=64)
+def read(path: Path) -> Record:
+    """Read a record; raises `UsageError` when it is damaged."""
+    try:
+        opened = zlib.decompressobj()
+        blob = opened.decompress(path.read_bytes(), MAX_BYTES)
+        size = int.from_bytes(blob[:8], "big")
+        head = json.loads(blob[8 : 8 + size])
+        rest = memoryview(blob)[8 + size :]
+        buffers = []
+        at = 0
+        for length in head["sizes"]:
+            buffers.append(rest[at : at + length])
+            at += length
+        if at != len(rest):
+            raise ValueError("cut off")
+        known = tuple(Misconception(m["id"], m["says"], m["help"], tuple(m["equals"]), ()) for m in head["misconceptions"])
+        nodes = {kind: dict(entries) for kind, entries in head["entries"].items()}
+        return Record(head["exercise"], tuple(head["seeds"]), known, nodes, tuple(buffers))
+    except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
+        raise UsageError(f"{path}: this file of the kit is damaged ({type(error).__name__})", FETCH) from None
+
+
+# --- what was recorded, as an oracle ----------------------------------------------------------------------------------
+
+
+class RecordedOracle:
+    """Knows what a reference answered when the kit was packed."""
+
+    def __init__(self, exercise: Exercise, record: Record) -> None:
+        self.exercise = exercise
+        self.seconds = 0.0
+        self._record = record
+        self._expected: dict[tuple[str, str], Expected] = {}
+
+    def expected(self, case: Case, dtype: str) -> Expected:
+        key = (case.key, dtype)
+        if key not in self._expected:
+            try:
+                value, leaves, seconds, calls = self._record.get("expected", key)
+            except KeyError:
+                raise NotRecorded(f"case `{case.name}` was not recorded") from None
+            except ProtocolError:
+                raise _damaged(self.exercise) from None
+            known = tuple(Leaf(path, part, allowed, tuple(axes)) for path, part, allowed, axes in leaves)
+            self._expected[key] = Expected(value, known, dtype, seconds, tuple((name, given) for name, given in calls))
+        return self._expected[key]
+
+    def prefetch(self, wanted: Iterable[tuple[Case, str]]) -> None:
+        """Nothing runs here, so there is nothing to begin with."""
+
+    def raw(
+        self,
+        case: Case,
+        dtype: str,
+        mode: str = "plain",
+        options: dict[str, Any] | None = None,
+        values: dict[str, Value] | None = None,
+    ) -> Answer:
+        try:
+            value, seconds, calls, extra = self._record.get("raw", call_key(case, dtype, mode, options, values))
+        except KeyError:
+            raise NotRecorded(f"case `{case.name}` was not recorded") from None
+        except ProtocolError:
+            raise _damaged(self.exercise) from None
+        return Answer(value, seconds, tuple((name, given) for name, given in calls), extra)
+
+    def provided_cases(self, entropy: int) -> dict[str, dict[str, Value]]:
+        try:
+            found: dict[str, dict[str, Value]] = self._record.get("provided", (entropy,))
+        except KeyError:
+            return {}
+        return found
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class RecordedDiagnostician(Diagnostician):
+    """Knows what each misconception's patched reference answered; two at once were not recorded."""
+
+    def __init__(self, runner: Runner, exercise: Exercise, record: Record, oracle: RecordedOracle) -> None:
+        super().__init__(runner, exercise)
+        self._record, self._oracle = record, oracle
+
+    @property
+    def misconceptions(self) -> tuple[Misconception, ...]:
+        return self._record.misconceptions
+
+    def diagnose(self, trial: Any, failing: Any, pairs: bool = True) -> Any:
+        return super().diagnose(trial, failing, pairs=False)
+
+    def answer(self, entries: tuple[Misconception, ...], case: Case, dtype: str) -> Outcome | None:
+        key = (entries[0].id, case.key, dtype)
+        if self._record.has("alike", key):
+            return Outcome("returned", value=self._oracle.expected(case, dtype).value)
+        try:
+            status, value, changes, error = self._record.get("patched", key)
+        except KeyError:
+            return None
+        told = Error(error, "", "exception") if error else None
+        return Outcome(status, value=value, changes=tuple(Change(*one) for one in changes), error=told)
+
+
+def _damaged(exercise: Exercise) -> GraderFault:
+    return GraderFault(f"the record of `{exercise.name}` is damaged", FETCH)
