@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from grader import compare, failures, locate, numerals
+from grader import compare, failures, locate, numerals, picture
 from grader.cases import Case, Drawn, answerer, arrays
-from grader.model import CheckResult, Explanation, Grid, Mismatch, Question, Ruling
+from grader.model import CheckResult, Explanation, Grid, Mismatch, Picture, Question, Ruling
 from grader.sandbox.protocol import Array, Function, Opaque, Value, cast
 from grader.spec import schema
 from grader.spec.exercise import Exercise
@@ -227,12 +227,15 @@ def _stated(question: Question, ruling: Ruling, call: str) -> Explanation:
         (label, text.replace("    ", "\n    ", 1) if label == "where" else text)
         for label, text in facts.get("blocks", ())
     )
+    drawn = None
     if ruling.mismatch is not None:
-        blocks += _got_and_expected(ruling.mismatch, facts.get("labels", (GOT, EXPECTED)))
+        labels = facts.get("labels", (GOT, EXPECTED))
+        blocks += _got_and_expected(ruling.mismatch, labels)
+        drawn = _picture(ruling.mismatch, labels)
     note = "the result on the inputs as they are is right." if facts.get("values_right") else None
     return Explanation(
-        str(facts["claim"]), call, blocks, grid=ruling.grid, help=question.help or facts.get("help"), note=note
-    )
+        str(facts["claim"]), call, blocks, grid=ruling.grid, picture=drawn, help=question.help or facts.get("help"), note=note
+    )  # fmt: skip
 
 
 def skipped_claim(ruling: Ruling) -> str:
@@ -452,7 +455,8 @@ def _wrong_result(exercise: Exercise, question: Question, ruling: Ruling, mismat
         case _:
             claim, blocks = _wrong_values(ruling, mismatch)
             where = (*where, *_only_in(exercise, question, ruling))[: locate.MOST]
-    return Explanation(claim=claim, call=call, blocks=blocks, where=where, help=question.help, note=note)
+    drawn = _picture(mismatch)
+    return Explanation(claim, call, blocks, where, picture=drawn, help=question.help, note=note)
 
 
 def _where(ruling: Ruling, mismatch: Mismatch, values: bool = True) -> tuple[str, ...]:
@@ -639,6 +643,15 @@ def _got_and_expected(mismatch: Mismatch, labels: tuple[str, str] = (GOT, EXPECT
     return (*blocks, summary)
 
 
+def _picture(mismatch: Mismatch, labels: tuple[str, str] = (GOT, EXPECTED)) -> Picture | None:
+    """The two results element by element, where they are arrays of one shape that differ in their numbers."""
+    mine, theirs = compare.numbers(mismatch.actual), compare.numbers(mismatch.expected)
+    if mine is None or theirs is None or mine.shape != theirs.shape or mismatch.kind not in ("values", "nan", "inf"):
+        return None
+    wrong = _marked(mine, theirs, mismatch)
+    return picture.draw(mine, theirs, wrong, labels, mismatch.axes, mismatch.worst, mismatch.path, mismatch.allowed)
+
+
 def _row(mine: np.ndarray, theirs: np.ndarray, wrong: np.ndarray, at: int) -> tuple[str, str, str]:
     """Two long rows around place ``at``, and carets under what is wrong there ('' where all of it is)."""
     # As many numbers as one line could hold, whatever their width.
@@ -796,8 +809,9 @@ def _inputs_changed(question: Question, ruling: Ruling, call: str) -> Explanatio
         "requires_grad": f"Your function changed `{name}.requires_grad`.",
     }.get(change.what, f"Your function changed its argument `{name}`.")
     blocks: list[Block] = []
+    drawn = None
     if change.what not in ("grad", "requires_grad"):
-        blocks = _before_and_after(name, change.path, ruling.case.arguments.get(change.parameter), change.after)
+        blocks, drawn = _before_and_after(name, change.path, ruling.case.arguments.get(change.parameter), change.after)
     others = sorted({c.parameter for c in ruling.outcome.changes} - {change.parameter})
     if others:
         blocks.append(("also changed", ", ".join(f"`{other}`" for other in others)))
@@ -806,23 +820,25 @@ def _inputs_changed(question: Question, ruling: Ruling, call: str) -> Explanatio
         blocks.append(("where", f"{place['file']}:{place['line']}\n    {place['text']}"))
     help = question.help or f"build a new object instead of updating `{change.parameter}`; callers still need it."
     note = "the returned values are right." if ruling.facts.get("values_right") else None
-    return Explanation(claim=claim, call=call, blocks=tuple(blocks), help=help, note=note)
+    return Explanation(claim=claim, call=call, blocks=tuple(blocks), picture=drawn, help=help, note=note)
 
 
-def _before_and_after(name: str, path: str, before: Any, after: Value) -> list[Block]:
-    """What became of an argument: numbers in the first row that changed, Python values as they are."""
+def _before_and_after(name: str, path: str, before: Any, after: Value) -> tuple[list[Block], Picture | None]:
+    """What became of an argument: numbers in the first row that changed (and all of them as a picture), Python values as they are."""
     old, new = _descend(before, path), _descend(after, path)
     if isinstance(old, Drawn) and isinstance(new, Array):
         first, second = old.values, new.numbers()
         if first.shape != second.shape:
-            return [(f"{name} before", f"shape {first.shape}"), (f"{name} after", f"shape {second.shape}")]
+            return [(f"{name} before", f"shape {first.shape}"), (f"{name} after", f"shape {second.shape}")], None
         if first.dtype.kind == "f" and new.dtype in ("float16", "bfloat16", "float32"):
             # What the function was given was rounded to its dtype.
             first = Array("ndarray", new.dtype, cast(first, new.dtype)).numbers()
         with np.errstate(invalid="ignore"):
             differs = ~((first == second) | ((first != first) & (second != second)))
         if not differs.any():
-            return []
+            return [], None
+        drawn = picture.draw(second, first, differs, (f"{name} after", f"{name} before"))
+        drawn = replace(drawn, backwards=True) if drawn is not None else None
         index = tuple(int(i) for i in np.argwhere(differs)[0])
         row = () if first.ndim == 0 else index[:-1]
         a, b, wrong = np.asarray(first[row]), np.asarray(second[row]), np.asarray(differs[row])
@@ -830,13 +846,14 @@ def _before_and_after(name: str, path: str, before: Any, after: Value) -> list[B
         if a.ndim == 0:
             write = numerals.formatter((a, b), numerals.smallest_gap(a, b, wrong))
             width = numerals.widest((a, b), write)
-            return [(f"{label} before", write(a[()]).rjust(width)), (f"{label} after", write(b[()]).rjust(width))]
+            pair = [(f"{label} before", write(a[()]).rjust(width)), (f"{label} after", write(b[()]).rjust(width))]
+            return pair, drawn
         before_text, after_text, marked = _row(a, b, wrong, index[-1])
         pair = [(f"{label} before", before_text), (f"{label} after", after_text)]
-        return [*pair, (" ", marked)] if marked else pair
+        return ([*pair, (" ", marked)] if marked else pair), drawn
     if isinstance(old, Drawn | Array) or isinstance(new, Drawn | Array) or _holds_drawn(old) or _holds_arrays(new):
-        return []
-    return [(f"{name} before", _python_text(old)), (f"{name} after", _python_text(new))]
+        return [], None
+    return [(f"{name} before", _python_text(old)), (f"{name} after", _python_text(new))], None
 
 
 def _holds_drawn(value: Any) -> bool:
@@ -858,12 +875,14 @@ def _not_repeatable(question: Question, ruling: Ruling, call: str) -> Explanatio
     assert ruling.mismatch is not None
     # The first call first, as it happened.
     in_order = replace(ruling.mismatch, actual=ruling.mismatch.expected, expected=ruling.mismatch.actual)
-    blocks = _got_and_expected(in_order, ("first call", "same call again"))
+    labels = "first call", "same call again"
+    blocks = _got_and_expected(in_order, labels)
     help = (
         question.help
         or "keep nothing between calls, and draw no random numbers: the result depends on the arguments alone."
     )
-    return Explanation("The same inputs gave another result when they came again.", call, blocks, help=help)
+    claim = "The same inputs gave another result when they came again."
+    return Explanation(claim, call, blocks, picture=_picture(in_order, labels), help=help)
 
 
 def printed(output: str) -> bool:

@@ -9,15 +9,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grader import __version__, cases, shrink
+from grader import __version__, cases, kit, picture, shrink
 from grader.cases import Case
 from grader.checks import registry, values, verdicts
 from grader.diagnose import Diagnostician
 from grader.errors import AuthorError, GraderFault, UsageError, crash_file
-from grader.explain import block_lines, explain, grid_text, printed, skipped_claim, verdict_only, worth_shrinking
+from grader.explain import (
+    block_lines,
+    explain,
+    grid_text,
+    leading,
+    printed,
+    skipped_claim,
+    verdict_only,
+    worth_shrinking,
+)
 from grader.lockdown import Lockdown, policy
 from grader.model import CheckResult, Diagnosis, Explanation, Outcome, Question, Report, Ruling
-from grader.oracle import IllConditioned, Oracle, ReferenceOracle
+from grader.oracle import IllConditioned, Oracle
 from grader.questions import questions
 from grader.sandbox.runner import Limits, Runner
 from grader.spec.exercise import Exercise
@@ -46,9 +55,10 @@ class Options:
     memory_limit: float | None = None
 
 
-def fresh_seed() -> int:
-    """A secret seed; it is printed afterwards."""
-    return secrets.randbelow(SEED_LIMIT)
+def fresh_seed(exercise: Exercise | None = None) -> int:
+    """A secret seed; it is printed afterwards. In a kit it is one of those that were recorded."""
+    seeds = kit.seeds_of(exercise) if exercise is not None else None
+    return secrets.choice(seeds) if seeds else secrets.randbelow(SEED_LIMIT)
 
 
 def grade(
@@ -74,7 +84,7 @@ def grade(
     seed, only = _seed_and_case(exercise, options)
     own_oracle = oracle is None
     own_diagnostician = diagnostician is None
-    diagnostician = diagnostician or Diagnostician(runner, exercise)
+    diagnostician = diagnostician or kit.diagnostician_for(runner, exercise)
     limits = limits_of(exercise, options)
     lockdown = lockdown or Lockdown("auto")
     student = Student(runner, exercise, submission, policy(lockdown.mode, limits), limits)
@@ -83,7 +93,7 @@ def grade(
         lockdown.demand()
         runner.wait_ready()
         if reference is None:
-            reference = ReferenceOracle(runner, exercise)
+            reference = kit.oracle_for(runner, exercise)
         if only is not None:
             plan = replayed(exercise, reference, options)
         else:
@@ -113,13 +123,16 @@ def grade(
 
 def _seed_and_case(exercise: Exercise, options: Options) -> tuple[int, tuple[str, dict[str, int] | None] | None]:
     if options.case is None:
-        return (fresh_seed() if options.seed is None else options.seed), None
+        seed = fresh_seed(exercise) if options.seed is None else options.seed
+        kit.insist_on_recorded(exercise, seed, options.cases)
+        return seed, None
     try:
         seed, name, dims = cases.parse_token(options.case, options.seed)
     except ValueError as error:
         raise UsageError(
             f"--case {options.case}: {error}", "copy the token that the report prints under `rerun`"
         ) from None
+    kit.insist_on_recorded(exercise, seed, None)
     return seed, (name, dims)
 
 
@@ -200,7 +213,14 @@ def _answer(
     pairs = any(ruling.verdict in ("fail", "error") and not question.advisory for question, ruling in rulings)
     diagnoses = diagnostician.diagnose(trial, _failing(rulings), pairs)
     results = [_result(trial.exercise, question, ruling) for question, ruling in rulings]
-    return tuple(_with_cause(results, rulings, diagnoses, trial)), diagnoses
+    return _with_pictures(_with_cause(results, rulings, diagnoses, trial)), diagnoses
+
+
+def _with_pictures(results: list[CheckResult]) -> tuple[CheckResult, ...]:
+    """The results with as many pictures as a report may hold."""
+    first = leading(results)
+    shown = picture.kept([result.explanation for result in results], first.explanation if first is not None else None)
+    return tuple(replace(result, explanation=each) for result, each in zip(results, shown, strict=True))
 
 
 def _failing(rulings: list[tuple[Question, Ruling]]) -> list[tuple[Case, str]]:
@@ -480,6 +500,7 @@ def _report(
         # What a submission prints may be its inputs.
         output="" if _keeps_secrets(exercise) else trial.student.output,
         left_out=trial.student.left_out,
+        note=kit.NOTE if kit.seeds_of(exercise) else "",
         title=exercise.spec.title,
         secret=_keeps_secrets(exercise),
     )

@@ -7,7 +7,6 @@ itself happens in worker processes as everywhere else.
 from __future__ import annotations
 
 import ast
-import html
 import io
 import shlex
 from typing import Any
@@ -23,10 +22,6 @@ from grader.session import Session
 NAME = "notebook"
 WIDTH = 96
 HELP = "%grade EXERCISE [--seed N] [-v], or %%grade EXERCISE above the cell that defines it"
-PAGE = (
-    '<pre style="white-space:pre-wrap;overflow-wrap:break-word;line-height:1.35;font-family:ui-monospace,monospace;'
-    'font-size:13px;margin:0;padding:.5em 0;background:none" role="region" aria-label="{label}">{{code}}</pre>'
-)
 
 
 class Feedback:
@@ -37,11 +32,9 @@ class Feedback:
         self._verbose = verbose
 
     def _repr_html_(self) -> str:
-        label = html.escape(f"{self.report.exercise}: {'passed' if self.report.passed else 'not passed'}", quote=True)
-        console = _console(record=True)
-        _render(self.report, console, self._verbose)
-        text: str = console.export_html(inline_styles=True, code_format=PAGE.format(label=label))
-        return text
+        from grader.reports import html_page
+
+        return html_page.fragment(self.report)
 
     def __repr__(self) -> str:
         console = _console()
@@ -49,21 +42,11 @@ class Feedback:
         return str(console.file.getvalue()).rstrip()
 
 
-def _console(record: bool = False) -> Any:
+def _console() -> Any:
     from rich.console import Console
 
-    # Colours only in what is exported; what it prints is thrown away there.
-    return Console(
-        file=io.StringIO(),
-        width=WIDTH,
-        record=record,
-        force_terminal=record,
-        # Or it would display every line by itself.
-        force_jupyter=False,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
+    # Without ``force_jupyter`` it would display every line by itself.
+    return Console(file=io.StringIO(), width=WIDTH, force_jupyter=False, highlight=False, markup=False, emoji=False)
 
 
 def _render(report: Report, console: Any, verbose: bool) -> None:
@@ -106,7 +89,7 @@ class GradeMagics(Magics):  # type: ignore[misc]
         submission = Submission(NAME, "\n\n".join(cells).encode(), None, cells=cells)
         if self._session is None:
             self._session = Session()
-        report = self._session.grade(exercise, submission, Options(fresh_seed() if seed is None else seed))
+        report = self._session.grade(exercise, submission, Options(fresh_seed(exercise) if seed is None else seed))
         if report.passed:
             progress.remember_pass(name)
         return report

@@ -20,7 +20,7 @@ from grader.cases import Case
 from grader.diagnose import Diagnostician, Misconception
 from grader.errors import GraderFault, UsageError
 from grader.model import Change, Error, Expected, Leaf, Outcome
-from grader.oracle import Answer, IllConditioned, fingerprint
+from grader.oracle import Answer, IllConditioned, Oracle, ReferenceOracle, fingerprint
 from grader.sandbox import protocol
 from grader.sandbox.protocol import ProtocolError, Value
 from grader.sandbox.runner import Runner
@@ -48,7 +48,9 @@ class Manifest:
     files: dict[str, str]
 
 
-def call_key(case: Case, dtype: str, mode: str, options: dict[str, Any] | None, values: dict[str, Value] | None) -> CallKey:
+def call_key(
+    case: Case, dtype: str, mode: str, options: dict[str, Any] | None, values: dict[str, Value] | None
+) -> CallKey:
     """What a raw answer is kept under; as `grader.oracle` remembers it."""
     return case.key, dtype, mode, repr(sorted((options or {}).items())), fingerprint(values)
 
@@ -105,9 +107,14 @@ def write(path: Path, record: dict[str, Any]) -> None:
     """Write a record: entries as frames, compressed."""
     buffers: list[bytes | memoryview] = []
     nodes = {
-        kind: [[key, protocol.encode(value, buffers)] for key, value in entries.items()] for kind, entries in record["entries"].items()
+        kind: [[key, protocol.encode(value, buffers)] for key, value in entries.items()]
+        for kind, entries in record["entries"].items()
     }
-    head = {**{key: item for key, item in record.items() if key != "entries"}, "entries": nodes, "sizes": [len(b) for b in buffers]}
+    head = {
+        **{key: item for key, item in record.items() if key != "entries"},
+        "entries": nodes,
+        "sizes": [len(b) for b in buffers],
+    }
     text = json.dumps(head, separators=(",", ":")).encode()
     blob = len(text).to_bytes(8, "big") + text + b"".join(buffers)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,13 +133,13 @@ class Record:
 
     def get(self, kind: str, key: tuple[Any, ...]) -> Value:
         """The entry; raises KeyError."""
-        return protocol.decode(self.nodes[kind][_text(key)], list(self.buffers))
+        return protocol.decode(self.nodes[kind][text_of(key)], list(self.buffers))
 
     def has(self, kind: str, key: tuple[Any, ...]) -> bool:
-        return _text(key) in self.nodes.get(kind, {})
+        return text_of(key) in self.nodes.get(kind, {})
 
 
-def _text(key: tuple[Any, ...]) -> str:
+def text_of(key: tuple[Any, ...]) -> str:
     return json.dumps(key, separators=(",", ":"))
 
 
@@ -152,7 +159,9 @@ def read(path: Path) -> Record:
             at += length
         if at != len(rest):
             raise ValueError("cut off")
-        known = tuple(Misconception(m["id"], m["says"], m["help"], tuple(m["equals"]), ()) for m in head["misconceptions"])
+        known = tuple(
+            Misconception(m["id"], m["says"], m["help"], tuple(m["equals"]), ()) for m in head["misconceptions"]
+        )
         nodes = {kind: dict(entries) for kind, entries in head["entries"].items()}
         return Record(head["exercise"], tuple(head["seeds"]), known, nodes, tuple(buffers))
     except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
@@ -198,6 +207,9 @@ class RecordedOracle:
         try:
             value, seconds, calls, extra = self._record.get("raw", call_key(case, dtype, mode, options, values))
         except KeyError:
+            if mode == "plain":
+                known = self.expected(case, dtype)
+                return Answer(known.value, known.seconds, known.calls, {})
             raise NotRecorded(f"case `{case.name}` was not recorded") from None
         except ProtocolError:
             raise _damaged(self.exercise) from None
@@ -212,6 +224,58 @@ class RecordedOracle:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def seeds_of(exercise: Exercise) -> tuple[int, ...] | None:
+    """The seeds that were recorded; None where a reference answers, or nothing does."""
+    if exercise.solution is not None or exercise.recorded is None:
+        return None
+    return read(exercise.recorded).seeds
+
+
+def insist_on_recorded(exercise: Exercise, seed: int, count: int | None) -> None:
+    """Raises `UsageError` when a run asks for cases that a kit does not hold."""
+    seeds = seeds_of(exercise)
+    if seeds is None:
+        return
+    if seed not in seeds:
+        known = ", ".join(map(str, seeds))
+        raise UsageError(f"seed {seed} is not among the recorded ones ({known})", f"grade {exercise.name}")
+    if count is not None and count > exercise.spec.cases.random:
+        raise UsageError(
+            f"--cases {count}: this kit holds {exercise.spec.cases.random} random cases", f"grade {exercise.name}"
+        )
+
+
+def oracle_for(runner: Runner, exercise: Exercise) -> Oracle:
+    """What knows the expected results: the reference, or in a kit what was recorded of it.
+
+    Raises:
+        GraderFault: there is neither.
+        UsageError: the kit is damaged or of another version.
+    """
+    if exercise.solution is not None or exercise.recorded is None:
+        return ReferenceOracle(runner, exercise)
+    insist_on_whole(exercise, exercise.recorded)
+    return RecordedOracle(exercise, read(exercise.recorded))
+
+
+def diagnostician_for(runner: Runner, exercise: Exercise) -> Diagnostician:
+    """What names mistakes: by patching the reference, or in a kit by what patched ones answered."""
+    if exercise.solution is not None or exercise.recorded is None:
+        return Diagnostician(runner, exercise)
+    known = read(exercise.recorded)
+    return RecordedDiagnostician(runner, exercise, known, RecordedOracle(exercise, known))
+
+
+def insist_on_whole(exercise: Exercise, recorded: Path) -> None:
+    """Raises `UsageError` when a file of an exercise in a kit is not as it was packed, or the kit of another version."""
+    root = recorded.parent.parent.parent
+    manifest = read_manifest(root)
+    if manifest is None:
+        raise UsageError(f"{root / MANIFEST}: this kit is damaged: the file is missing", FETCH)
+    folder = exercise.folder.resolve().relative_to(root.resolve()).as_posix()
+    check(root, manifest, (f"{folder}/exercise.yaml", recorded.relative_to(root).as_posix()))
 
 
 class RecordedDiagnostician(Diagnostician):

@@ -122,6 +122,53 @@ class Grid:
     expected: tuple[tuple[bool | None, ...], ...]
 
 
+# One number of a picture. What JSON has no number for is a word: nan, inf or -inf; ``float`` reads them all.
+Number = float | str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Two results over the last two axes, at one place ``at`` of the axes before them.
+
+    One row per position of the last axis but one (a single row where there is none), one column per position of the last.
+    ``difference`` is got minus expected, and ``wrong`` what the check counts as different.
+    """
+
+    at: tuple[int, ...]
+    got: tuple[tuple[Number, ...], ...]
+    expected: tuple[tuple[Number, ...], ...]
+    difference: tuple[tuple[Number, ...], ...]
+    wrong: tuple[tuple[bool, ...], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Two results of one shape element by element, as much of them as can be looked at.
+
+    ``axes`` and ``shape`` are those of the whole; ``panels`` start at ``first`` (row, column), and of other panels only how
+    many there are is kept, and how many of those hold something wrong. ``kind`` is float, integer or boolean.
+    """
+
+    labels: tuple[str, str]
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    kind: str
+    panels: tuple[Panel, ...]
+    wrong: int
+    total: int
+    first: tuple[int, int] = (0, 0)
+    left_out: int = 0
+    left_out_wrong: int = 0
+    path: str = ""
+    allowed: float = 0.0
+    # Set where the second of the two was there first, such as an argument before a call.
+    backwards: bool = False
+
+    @property
+    def cells(self) -> int:
+        return sum(len(panel.got) * len(panel.got[0]) for panel in self.panels)
+
+
 @dataclass(frozen=True)
 class Explanation:
     """What a student reads of one failing check, in the order of the page; every part is plain text."""
@@ -133,6 +180,7 @@ class Explanation:
     # Where along the named axes it goes wrong, one fact per line.
     where: tuple[str, ...] = ()
     grid: Grid | None = None
+    picture: Picture | None = None
     likely: str | None = None
     evidence: str | None = None
     help: str | None = None
@@ -227,6 +275,8 @@ class Report:
     output: str = ""
     # What of a notebook was left out, by cell and line.
     left_out: tuple[str, ...] = ()
+    # What a reader has to know of the whole, such as that the cases were recorded.
+    note: str = ""
     title: str = ""
     # Set where one seed is shared by hidden runs: it is then left out of what a student is shown.
     secret: bool = False

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from grader import cases
+from grader import cases, kit
 from grader.cases import Case
 from grader.checks import values
 from grader.errors import UsageError
@@ -23,7 +23,6 @@ from grader.explain import leading
 from grader.grade import Options, limits_of, replayed
 from grader.lockdown import Lockdown, policy
 from grader.model import Report
-from grader.oracle import ReferenceOracle
 from grader.questions import questions
 from grader.sandbox.protocol import Array, Function, Value
 from grader.sandbox.runner import Runner
@@ -65,7 +64,7 @@ def save(
     token = options.case or _shown(report)
     if token is None:
         return None
-    oracle = ReferenceOracle(runner, exercise)
+    oracle = kit.oracle_for(runner, exercise)
     limits = limits_of(exercise, options)
     student = Student(runner, exercise, submission, policy((lockdown or Lockdown("auto")).mode, limits), limits)
     try:

@@ -9,12 +9,13 @@ import re
 import threading
 from dataclasses import dataclass, field
 
+from grader import kit
 from grader.diagnose import Diagnostician
 from grader.errors import GraderFault
 from grader.grade import Options, grade
 from grader.lockdown import Lockdown
 from grader.model import Report
-from grader.oracle import ReferenceOracle
+from grader.oracle import Oracle
 from grader.sandbox.launch import Zygote
 from grader.sandbox.runner import ForkRunner, Runner, make_runner
 from grader.spec.exercise import Exercise
@@ -29,7 +30,7 @@ class _Warm:
     """What submissions of one exercise share while its runner lives."""
 
     runner: Runner
-    oracle: ReferenceOracle | None
+    oracle: Oracle | None
     diagnostician: Diagnostician
     plans: dict[tuple[int, int | None], Plan] = field(default_factory=dict)
 
@@ -106,11 +107,11 @@ class Session:
             if found is None:
                 runner = self.runner(exercise.spec.framework)
                 try:
-                    oracle = ReferenceOracle(runner, exercise)
+                    oracle: Oracle | None = kit.oracle_for(runner, exercise)
                 except GraderFault:
                     # Said in each report, as where nothing is shared.
                     oracle = None
-                found = self._warm[exercise.name] = _Warm(runner, oracle, Diagnostician(runner, exercise))
+                found = self._warm[exercise.name] = _Warm(runner, oracle, kit.diagnostician_for(runner, exercise))
             return found
 
     def _discard(self, framework: str, dead: Runner) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from grader import progress
 from grader.cli import frame
+from grader.cli.student import on_standard_output
 from grader.errors import GraderFault, TensorgradeError, UsageError
 from grader.model import Report
 from grader.spec.library import Library
@@ -33,12 +35,13 @@ def grade_all(folder: Path, library: Library, verbose: bool, options: dict[str, 
             f"{folder}: no file here is named after an exercise",
             "grade lists the exercises; grade NAME --start begins one",
         )
-    quiet = options["json_path"] == "-" or (options["format_name"] is not None and options["output"] is None)
+    quiet = bool(on_standard_output(options))
     console = frame.console()
     seed = fresh_seed() if options["seed"] is None else options["seed"]
     asked = Options(seed, options["cases"], None, options["time_limit"], options["memory_limit"])
     session = Session(options["runner"], options["isolation"])
     reports: list[Report] = []
+    hints: list[str] = []
     untouched: list[str] = []
     try:
         for name, path in found.items():
@@ -48,7 +51,11 @@ def grade_all(folder: Path, library: Library, verbose: bool, options: dict[str, 
                 if exercise.stub.is_file() and handed_in.source == exercise.stub.read_bytes():
                     untouched.append(name)
                     continue
+                # A kit has seeds of its own.
+                if options["seed"] is None and exercise.solution is None:
+                    asked = replace(asked, seed=fresh_seed(exercise))
                 report = session.grade(exercise, handed_in, asked)
+                hints += [name] if exercise.spec.hints else []
             except TensorgradeError as error:
                 # One exercise whose files are wrong must not keep the others from being graded.
                 report = not_graded(name, handed_in, seed, str(error))
@@ -60,7 +67,7 @@ def grade_all(folder: Path, library: Library, verbose: bool, options: dict[str, 
                 console.print(_line(report))
     finally:
         session.close()
-    unwritten = write(reports, options)
+    unwritten = write(reports, options, hints)
     if not quiet:
         _rest(console, reports, untouched, found, verbose, terminal, Text)
     if unwritten is not None:
@@ -84,22 +91,33 @@ def find(folder: Path, library: Library) -> dict[str, Path]:
     return found
 
 
-def write(reports: Sequence[Report], options: dict[str, Any]) -> GraderFault | None:
-    """``--json`` and ``--format``; a file that cannot be written is told of after everything else was."""
-    from grader.reports import formats, report_json
+def write(reports: Sequence[Report], options: dict[str, Any], hints: Collection[str] = ()) -> GraderFault | None:
+    """``--json``, ``--html`` and ``--format``; a file that cannot be written is told of after everything else was.
+
+    ``hints`` names the exercises that have hints.
+    """
+    from grader.reports import formats, html_page, report_json
+
+    def as_json() -> None:
+        frame.write_text(options["json_path"], report_json.render_all(reports))
+
+    def as_page() -> None:
+        frame.write_text(options["html_path"], html_page.render(reports, hints))
+
+    def as_format() -> None:
+        from grader.cli.export import make_setting
+
+        setting = make_setting("", None, None, "visible")
+        text = formats.render(options["format_name"], entries(reports), setting)
+        frame.write_text(str(options["output"] or "-"), text)
 
     unwritten = None
-    try:
-        if options["json_path"] is not None:
-            frame.write_text(options["json_path"], report_json.render_all(reports))
-        if options["format_name"] is not None:
-            from grader.cli.export import make_setting
-
-            setting = make_setting("", None, None, "visible")
-            text = formats.render(options["format_name"], entries(reports), setting)
-            frame.write_text(str(options["output"] or "-"), text)
-    except GraderFault as fault:
-        unwritten = fault
+    for name, write_one in (("json_path", as_json), ("html_path", as_page), ("format_name", as_format)):
+        if options[name] is not None:
+            try:
+                write_one()
+            except GraderFault as fault:
+                unwritten = unwritten or fault
     return unwritten
 
 

@@ -10,6 +10,7 @@ from grader.cli.doctor import doctor
 from grader.cli.export import export
 from grader.cli.lint import lint
 from grader.cli.new import new
+from grader.cli.pack import pack
 from grader.cli.results import results
 from grader.sandbox import launch
 
@@ -25,6 +26,7 @@ grader.add_command(doctor)
 grader.add_command(export)
 grader.add_command(lint)
 grader.add_command(new)
+grader.add_command(pack)
 grader.add_command(results)
 
 

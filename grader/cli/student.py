@@ -26,6 +26,7 @@ Examples:
   grade softmax mine.py --seed 7          the same cases as another run
   grade softmax --hint                    one hint, each time one more
   grade softmax --watch                   grade at every save
+  grade softmax --html softmax.html       a page with pictures of what is wrong
   grade --all                             every exercise begun in this folder
 """
 
@@ -58,6 +59,12 @@ def build(zygote: Zygote | None) -> click.Command:
         help="Where --format goes (default: standard output, and then nothing else goes there).",
     )
     @click.option(
+        "--html",
+        "html_path",
+        metavar="FILE",
+        help="Write the result as a page with pictures; - is standard output, and then nothing else goes there.",
+    )
+    @click.option(
         "--save-case",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
@@ -86,10 +93,12 @@ def build(zygote: Zygote | None) -> click.Command:
             from grader.reports import formats
 
             formats.find(options["format_name"])
-            if options["output"] is None and options["json_path"] == "-":
-                raise UsageError("--json - and --format cannot both go to standard output", "--output FILE")
         elif options["output"] is not None:
             raise UsageError("--output says where --format goes", "--format NAME --output FILE")
+        taken = on_standard_output(options)
+        if len(taken) > 1:
+            last = "--output FILE" if taken[-1] == "--format" else "--html FILE"
+            raise UsageError(f"{' and '.join(taken)} cannot both go to standard output", last)
         if all_:
             from grader.cli.folder import grade_all
 
@@ -142,7 +151,7 @@ def grade_one(
     lockdown = Lockdown(options["isolation"])
     handed_in = read_submission(path)
     asked = Options(
-        seed=fresh_seed() if options["seed"] is None else options["seed"],
+        seed=fresh_seed(exercise) if options["seed"] is None else options["seed"],
         cases=options["cases"],
         case=options["case"],
         time_limit=options["time_limit"],
@@ -171,12 +180,13 @@ def grade_one(
         except GraderFault as fault:
             # Said after the report, which the terminal shall have at least.
             unwritten = fault
-    if options["format_name"] is not None:
+    if options["html_path"] is not None or options["format_name"] is not None:
         from grader.cli.folder import write
 
         # Beside --json, which was written already.
-        unwritten = write([report], {**options, "json_path": None}) or unwritten
-    if options["json_path"] != "-" and (options["format_name"] is None or options["output"] is not None):
+        hints = [exercise.name] if exercise.spec.hints else []
+        unwritten = write([report], {**options, "json_path": None}, hints) or unwritten
+    if not on_standard_output(options):
         console = frame.console()
         if submission is None and path == exercise.stub:
             say_stub(exercise, console)
@@ -189,6 +199,12 @@ def grade_one(
     if unwritten is not None:
         raise unwritten
     return exit_code(report)
+
+
+def on_standard_output(options: dict[str, Any]) -> list[str]:
+    """Which of the options send their result to standard output, where nothing else may go then."""
+    found = [name for name, key in (("--json -", "json_path"), ("--html -", "html_path")) if options[key] == "-"]
+    return [*found, *(["--format"] if options["format_name"] is not None and options["output"] is None else [])]
 
 
 def start_runner(exercise: Exercise, zygote: Zygote | None, options: dict[str, Any]) -> Runner:

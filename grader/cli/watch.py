@@ -54,7 +54,7 @@ def watch(
     """Grade at every save until ``q`` or an interrupt; returns the exit code of the last report."""
     from grader.session import Session
 
-    for name in ("json_path", "format_name", "save_case", "case"):
+    for name in ("json_path", "html_path", "format_name", "save_case", "case"):
         if options[name] is not None:
             raise UsageError(
                 "--watch shows results in the terminal, and nothing else", f"grade {exercise.name} --watch"
@@ -85,7 +85,7 @@ class _Watcher:
         self._exercise, self._path, self._library = exercise, path, library
         self._session, self._console, self._verbose = session, console, verbose
         # One seed for all runs: what changes between two is the student's doing.
-        seed = fresh_seed() if options["seed"] is None else options["seed"]
+        seed = fresh_seed(exercise) if options["seed"] is None else options["seed"]
         self._options = Options(seed, options["cases"], None, options["time_limit"], options["memory_limit"])
         self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._last: Report | None = None

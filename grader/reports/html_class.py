@@ -6,17 +6,14 @@ student's results in full. The page is for staff unless the results were made fi
 
 from __future__ import annotations
 
-import re
 import statistics
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from grader.explain import leading
 from grader.model import CheckResult, Report
-from grader.reports import digest
+from grader.reports import digest, pages
 from grader.reports.digest import Room
 from grader.reports.entry import Entry
 from grader.reports.setting import Setting
@@ -27,12 +24,6 @@ MAX_TEXT = 8_000
 MAX_CLAIM = 500
 # Shades of the overview: the share of the points, in fifths.
 SHADES = 5
-# Controls and noncharacters that a page must not hold (https://html.spec.whatwg.org/multipage/parsing.html).
-_FORBIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef"
-    + "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
-    + "]"
-)
 
 
 @dataclass(frozen=True)
@@ -169,19 +160,8 @@ class Page:
 
 
 def render(entries: Sequence[Entry], setting: Setting) -> str:
-    environment = Environment(
-        loader=PackageLoader("grader.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.get_template("class.html")
-    return digest.fit(lambda room: _clean(template.render(page=page(entries, setting, room)) + "\n"), MAX_BYTES)
-
-
-def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)
+    template = pages.environment().get_template("class.html")
+    return digest.fit(lambda room: pages.clean(template.render(page=page(entries, setting, room)) + "\n"), MAX_BYTES)
 
 
 def page(entries: Sequence[Entry], setting: Setting, room: Room) -> Page:

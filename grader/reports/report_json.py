@@ -35,6 +35,8 @@ def to_dict(report: Report) -> dict[str, Any]:
         body["reason"] = report.reason
     if report.output:
         body["output"] = report.output
+    if report.note:
+        body["note"] = report.note
     if report.left_out:
         body["left_out"] = list(report.left_out)
     return body

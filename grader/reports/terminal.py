@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from grader import picture
 from grader.explain import WARNING, grid_text, leading, likeness
 from grader.model import CheckResult, Explanation, Report
 
@@ -68,7 +69,7 @@ def page(report: Report, width: int, verbose: bool = False) -> list[Line]:
         for check in report.checks:
             lines.extend(_check_line(check, width))
             if check.explanation is not None:
-                lines.extend(_full(report, check, check.explanation, width))
+                lines.extend(_full(report, check, check.explanation, width, verbose))
                 lines.append(Text())
         lines += _end(report, width, verbose)
         return _closed(lines)
@@ -228,7 +229,9 @@ def _points(points: float, most: float) -> str:
 # --- a failing check in full ------------------------------------------------------------------------------------------
 
 
-def _full(report: Report, check: CheckResult, explanation: Explanation, width: int) -> Iterator[Line]:
+def _full(
+    report: Report, check: CheckResult, explanation: Explanation, width: int, verbose: bool = False
+) -> Iterator[Line]:
     yield from _wrapped(explanation.claim, width, 2)
     body: list[Line] = []
     if explanation.call:
@@ -240,6 +243,10 @@ def _full(report: Report, check: CheckResult, explanation: Explanation, width: i
         body += [Text(" " * DETAIL + line) for line in grid_text(explanation.grid, width - DETAIL).splitlines()]
     for fact in explanation.where:
         body += _wrapped(fact, width, DETAIL, "", hanging=2)
+    drawn = explanation.picture
+    # Where it goes wrong follows from a measured cause.
+    if drawn is not None and picture.tells_more(drawn, patterned=not verbose) and (verbose or not explanation.likely):
+        body += [Text(), *(Text(" " * DETAIL + line) for line in picture.text(drawn, width - DETAIL).splitlines())]
     if body:
         yield Text()
         yield from body
@@ -253,8 +260,8 @@ def _full(report: Report, check: CheckResult, explanation: Explanation, width: i
         if text:
             yield from _labelled(label, text, colour, width)
     if explanation.rerun and check.case is not None:
-        command = f"{_command(report)} --case {check.case.token}"
-        yield Text.assemble("  ", ("rerun: ", "dim"), command)
+        line = f"{command(report)} --case {check.case.token}"
+        yield Text.assemble("  ", ("rerun: ", "dim"), line)
 
 
 def _labelled(label: str, text: str, colour: str, width: int) -> Iterator[Line]:
@@ -365,11 +372,13 @@ def _summary(report: Report, width: int) -> Iterator[Line]:
     word, colour = ("passed", "bold green") if report.passed else ("not passed", "bold red")
     assert report.score is not None
     yield Text.assemble((word, colour), f"   {report.score:g} of {report.max_score:g} points")
+    if report.note:
+        yield Text(report.note, style="dim")
     if not report.secret:
-        yield Text(f"same cases again: {_command(report)} --seed {report.seed}", style="dim")
+        yield Text(f"same cases again: {command(report)} --seed {report.seed}", style="dim")
 
 
-def _command(report: Report) -> str:
+def command(report: Report) -> str:
     """The command that grades this very file; the file is named where it is not the one that is found by itself."""
     path = str(report.submission["path"])
     if path in (f"{report.exercise}.py", f"{report.exercise}.ipynb", f"./{report.exercise}.py"):

@@ -20,6 +20,8 @@ class Exercise:
     solution: Path | None
     misconceptions: Path | None
     # For each edge case, the inputs after merging; None is a literal None argument.
+    # What was recorded of the reference, in a kit that has none.
+    recorded: Path | None = None
     edge_inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
     # Sizes already drawn, by case name, index and seed.
     drawn_dims: dict[tuple[str, int, int], dict[str, int]] = field(

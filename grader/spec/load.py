@@ -85,8 +85,15 @@ def read_exercise(folder: Path, reference: Path | None, known: Iterable[str] = (
         folder=folder,
         solution=solution if solution is not None and solution.is_file() else None,
         misconceptions=patches if patches is not None and patches.is_file() else None,
+        recorded=_recorded(folder),
         edge_inputs=edge_inputs,
     )
+
+
+def _recorded(folder: Path) -> Path | None:
+    """The record of an exercise in a kit."""
+    path = folder.parent.parent.parent / "recorded" / folder.parent.name / f"{folder.name}.bin"
+    return path if path.is_file() else None
 
 
 def _prerequisites(held: structure.Held[schema.ExerciseFile], known: list[str]) -> None:
