@@ -127,9 +127,9 @@ def kept(explanations: Sequence[Explanation | None], first: Explanation | None) 
 def tells_more(picture: Picture, patterned: bool) -> bool:
     """Whether a map of what is wrong says more than the numbers shown beside it.
 
-    Not where those are all there are, nor where nothing is right; ``patterned`` asks for a pattern that can be named too.
+    Not where those are all there are, nor where nothing that is drawn is right; ``patterned`` asks for a pattern that can be named too.
     """
-    if picture.total <= MAX_IN_WORDS or picture.wrong == picture.total or not picture.panels:
+    if picture.total <= MAX_IN_WORDS or all(all(map(all, panel.wrong)) for panel in picture.panels):
         return False
     return not patterned or _patterned(picture)
 
@@ -137,7 +137,7 @@ def tells_more(picture: Picture, patterned: bool) -> bool:
 def _patterned(picture: Picture) -> bool:
     """Whole panels, rows or columns, or all on one side of a diagonal: the same in every panel that holds something wrong."""
     masks = [np.array(panel.wrong, dtype=bool) for panel in picture.panels]
-    if picture.left_out or min(masks[0].shape) < 2:
+    if picture.left_out_wrong or min(masks[0].shape) < 2:
         return False
     marked = [mask for mask in masks if mask.any()]
     if any((mask != marked[0]).any() for mask in marked):

@@ -364,11 +364,12 @@ def test_many_large_pictures_are_still_one_page() -> None:
     kept = picture.kept([check.explanation for check in checks], checks[4].explanation)
     assert kept[4] is checks[4].explanation
     assert sum(each.picture.cells for each in kept if each and each.picture) <= picture.MAX_REPORT_CELLS
-    for reports in ([report(*checks)], [report(*checks, exercise=f"toy{at}") for at in range(30)]):
+    stored = [replace(check, explanation=each) for check, each in zip(checks, kept, strict=True)]
+    for reports in ([report(*checks[:8])], [report(*stored, exercise=f"toy{at}") for at in range(6)]):
         page = html_page.render(reports)
         assert len(page.encode()) < 1_000_000
         assert "left out to keep the page small" in page
-        assert len(list(well_made(page).iter("li"))) >= 30 * len(reports)
+        assert len(list(well_made(page).iter("li"))) >= sum(len(each.checks) for each in reports)
 
 
 def test_a_student_of_a_secret_class_sees_no_picture() -> None:
