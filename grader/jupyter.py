@@ -45,8 +45,16 @@ class Feedback:
 def _console() -> Any:
     from rich.console import Console
 
-    # Without ``force_jupyter`` it would display every line by itself.
-    return Console(file=io.StringIO(), width=WIDTH, force_jupyter=False, highlight=False, markup=False, emoji=False)
+    return Console(
+        file=io.StringIO(),
+        width=WIDTH,
+        force_terminal=False,
+        # Or it would display every line by itself.
+        force_jupyter=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
 
 
 def _render(report: Report, console: Any, verbose: bool) -> None:

@@ -21,6 +21,8 @@ DIGITS, DIGITS_OF_DIFFERENCE = 6, 3
 MAX_IN_WORDS = 24
 # A map in characters: rows, columns, and panels.
 TEXT_ROWS, TEXT_COLUMNS, TEXT_PANELS = 12, 24, 4
+# Rows and columns from which on a pattern is one to see.
+LEAST_PATTERN = 3
 WRONG, RIGHT = "✗", "·"
 
 
@@ -137,7 +139,7 @@ def tells_more(picture: Picture, patterned: bool) -> bool:
 def _patterned(picture: Picture) -> bool:
     """Whole panels, rows or columns, or all on one side of a diagonal: the same in every panel that holds something wrong."""
     masks = [np.array(panel.wrong, dtype=bool) for panel in picture.panels]
-    if picture.left_out_wrong or min(masks[0].shape) < 2:
+    if picture.left_out_wrong or min(masks[0].shape) < LEAST_PATTERN:
         return False
     marked = [mask for mask in masks if mask.any()]
     if any((mask != marked[0]).any() for mask in marked):
@@ -154,8 +156,13 @@ def _patterned(picture: Picture) -> bool:
 def text(picture: Picture, width: int = 76) -> str:
     """Which elements are wrong, as a map in characters: the last two axes down and across, panels beside each other."""
     row_name, column_name = row_and_column(picture)
-    panels = sorted(picture.panels, key=lambda panel: not any(map(any, panel.wrong)))[:TEXT_PANELS]
-    panels.sort(key=lambda panel: panel.at)
+    # Panels that look alike are one map.
+    alike: dict[tuple[tuple[bool, ...], ...], list[Panel]] = {}
+    for panel in sorted(picture.panels, key=lambda panel: not any(map(any, panel.wrong))):
+        alike.setdefault(panel.wrong, []).append(panel)
+    groups = sorted(list(alike.values())[:TEXT_PANELS], key=lambda group: group[0].at)
+    panels = [group[0] for group in groups]
+    named = [place(picture, group[0]) + (f" and {len(group) - 1} more" if len(group) > 1 else "") for group in groups]
     first_row, first_column = picture.first
     pad = max(len(f"{row_name} {first_row + len(panels[0].wrong)}"), len(column_name))
     columns = min(len(panels[0].wrong[0]), TEXT_COLUMNS, max(4, (width - pad - 1) // 2))
@@ -165,22 +172,23 @@ def text(picture: Picture, width: int = 76) -> str:
     top, left = _start(mask, 0, rows), _start(mask, 1, columns)
     head = " ".join(str((first_column + column) % 10) for column in range(left, left + columns))
     gap = "     "
-    across = max(1, (width - pad - 1 + len(gap)) // (len(head) + len(gap)))
+    block = min(max(len(head), *map(len, named)), width - pad - 1)
+    across = max(1, (width - pad - 1 + len(gap)) // (block + len(gap)))
     lines = []
     for start in range(0, len(panels), across):
         beside = panels[start : start + across]
-        titles = [place(picture, panel) for panel in beside]
+        titles = named[start : start + across]
         if any(titles):
-            lines.append(" " * (pad + 1) + gap.join(title[: len(head)].ljust(len(head)) for title in titles).rstrip())
-        lines.append(f"{column_name:>{pad}} " + gap.join([head] * len(beside)))
+            lines.append((" " * (pad + 1) + gap.join(title[:block].ljust(block) for title in titles)).rstrip())
+        lines.append((f"{column_name:>{pad}} " + gap.join(head.ljust(block) for _ in beside)).rstrip())
         for row in range(top, top + rows):
             label = f"{row_name} {first_row + row}".strip()
             cells = (
                 " ".join(WRONG if bad else RIGHT for bad in panel.wrong[row][left : left + columns]) for panel in beside
             )
-            lines.append(f"{label:>{pad}} " + gap.join(cells))
+            lines.append((f"{label:>{pad}} " + gap.join(cell.ljust(block) for cell in cells)).rstrip())
     key = f"{WRONG} differs   {RIGHT} agrees"
-    shown = rows * columns * len(panels)
+    shown = rows * columns * sum(map(len, groups))
     if shown < picture.total:
         cut = f"({shown} of {picture.total} elements)"
         key += f"   {cut}" if len(key) + len(cut) + 3 <= width else f"\n{cut}"

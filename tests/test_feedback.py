@@ -55,15 +55,16 @@ def layer_norm(x, gamma, beta, eps):
     return (1 + gamma) * centred / np.sqrt(variance + eps) + beta
 """
 
-A_STEP_TOO_FAR = """\
+LAST_HEAD_FLAT = """\
 import numpy as np
 
 
 def alibi_bias(num_heads, T):
     i, j = np.arange(T)[:, None], np.arange(T)[None, :]
     slopes = 2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads)
-    distance = np.where(j < i, i - j + (i - j) ** 2, 0)
-    return np.where(j <= i, -slopes[:, None, None] * distance, -np.inf)
+    bias = -slopes[:, None, None] * (i - j)
+    bias[-1] = 0.0
+    return np.where(j <= i, bias, -np.inf)
 """
 
 PAGES = {
@@ -71,7 +72,7 @@ PAGES = {
     "values_two_causes": Page("layer_norm", text=TWO_MISTAKES),
     "values_without_cause": Page("multi_head_attention", "features_dealt_out"),
     "values_at_some_positions": Page("apply_rope", "starts_and_counts"),
-    "values_in_a_pattern": Page("alibi_bias", text=A_STEP_TOO_FAR),
+    "values_in_a_pattern": Page("alibi_bias", text=LAST_HEAD_FLAT, options=("-v",)),
     "values_of_a_scalar": Page("decoder_lm_loss", "bits_for_nats"),
     "values_in_a_list": Page("greedy_decode", "last_of_equals"),
     "values_in_one_tensor_of_a_list": Page("clip_gradients", "per_tensor"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from conftest import ROOT
 from grader import fixtures
 from grader.grade import Options, grade
 from grader.sandbox.runner import Runner
+from grader.session import Session
 from grader.spec.exercise import Exercise
 from grader.submission import read_submission
 
@@ -18,9 +19,17 @@ SEEDS = (2026,)
 EXERCISES = sorted(path.parent.name for path in ROOT.glob("exercises/*/*/exercise.yaml"))
 
 
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    """One for all, as a class has it: the reference answers each case once."""
+    made = Session()
+    yield made
+    made.close()
+
+
 @pytest.mark.parametrize("name", EXERCISES)
 def test_fixtures_are_judged_as_their_headers_say(
-    name: str, exercise_of: Callable[[str], Exercise], warm: Callable[[str], Runner]
+    name: str, exercise_of: Callable[[str], Exercise], session: Session
 ) -> None:
     exercise = exercise_of(name)
     found = fixtures.of(ROOT / "fixtures" / name)
@@ -29,10 +38,11 @@ def test_fixtures_are_judged_as_their_headers_say(
     complaints = []
     for fixture in found:
         for seed in SEEDS:
-            report = grade(exercise, read_submission(fixture.path), warm(exercise.spec.framework), Options(seed=seed))
+            report = session.grade(exercise, read_submission(fixture.path), Options(seed=seed))
             said = fixtures.complaint(fixture, report)
             if said is not None:
                 complaints.append(f"{Path(fixture.path).name}, seed {seed}: {said}")
+    session.release(name)
     assert not complaints, "\n".join(complaints)
 
 

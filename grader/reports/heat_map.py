@@ -27,11 +27,11 @@ DARK = (
     ("#3c3027", "#523722", "#673d1d", "#7b4418", "#8f4a14", "#a2500f"),
 )
 # In pixels: a map is at most so wide, so that three stand beside each other on a wide screen.
-MAX_WIDTH = 376
+MAX_WIDTH = 352
 LETTER, PADDING = 6.6, 7
 HEAD = 34
 ROW_HEIGHT = 24
-LEAST_CELL, LARGEST_CELL = 5, 24
+LEAST_CELL, LARGEST_CELL = 4, 24
 # Room for a label of an axis, and the least distance from one to the next.
 LABEL_GAP = 16
 MAX_ROWS_OF_NUMBERS = 24
@@ -126,6 +126,8 @@ class Shown:
     notes: tuple[str, ...]
     key: Key | None
     table: Table
+    # Whether something of a dependence map was not decided.
+    undecided: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,16 +145,14 @@ class Scale:
 
     def shade(self, value: float) -> int:
         """-6 to 6; the ends hold all that lies beyond them too."""
-        if value == 0 and self.two_sided:
-            return 0
         if self.two_sided:
-            share = abs(value) / self.high
-        elif self.high <= 0:
-            share = (self.high - value) / (self.high - self.low) if self.high > self.low else 0.0
+            share, below = abs(value) / self.high, value < 0
         else:
-            share = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.0
-        step = min(max(math.ceil(share * SHADES - 1e-9), 0), SHADES)
-        return -step if (value < 0 if self.two_sided else self.high <= 0) else step
+            # In halves: the whole distance may be beyond the largest number.
+            below, span = self.high <= 0, self.high / 2 - self.low / 2
+            share = (self.high / 2 - value / 2 if below else value / 2 - self.low / 2) / span if span > 0 else 0.0
+        step = math.ceil(min(max(share, 0.0), 1.0) * SHADES - 1e-9)
+        return -step if below else step
 
     def shades(self) -> tuple[int, ...]:
         if self.two_sided:
@@ -503,7 +503,13 @@ def grid(found: Grid) -> Shown:
         rows.append(((f"{found.rows} {at}",), cells))
     head = ("output", *(f"{found.columns} {at}" for at in range(len(got[0]) if got else 0)))
     return Shown(
-        caption, (Row("", maps, count > 0),), (), tuple(notes), None, Table("What each output does", head, tuple(rows))
+        caption,
+        (Row("", maps, count > 0),),
+        (),
+        tuple(notes),
+        None,
+        Table("What each output does", head, tuple(rows)),
+        undecided=any(cell is None for side in (got, expected) for row in side for cell in row),
     )
 
 
