@@ -243,3 +243,22 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_document_can_be_found(page: Path) -> None:
     others = [other.read_text(encoding="utf-8") for other in PAGES if other != page]
     assert any(re.search(rf"\]\((?:docs/)?{re.escape(page.name)}[)#]", text) for text in others)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_exercises_and_options(shell: str, command: Any) -> None:
+    script = command("grade", _GRADE_COMPLETE=f"{shell}_source")
+    assert script.code == 0 and "_GRADE_COMPLETE" in script.out
+    words = "soft" if shell == "fish" else "grade soft"
+    found = command(
+        "grade", _GRADE_COMPLETE=f"{shell}_complete", COMP_WORDS=words, COMP_CWORD="soft" if shell == "fish" else "1"
+    )
+    assert "softmax" in found.out and "layer_norm" not in found.out
+    options = command("grade", _GRADE_COMPLETE="bash_complete", COMP_WORDS="grade softmax --wa", COMP_CWORD="2")
+    assert "--watch" in options.out
+
+
+def test_the_picture_in_the_readme_is_whole_and_loads_nothing() -> None:
+    picture = (ROOT / "docs" / "terminal.svg").read_text(encoding="utf-8")
+    assert "docs/terminal.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "likely&#160;cause" in picture and "url(http" not in picture and 'url("http' not in picture

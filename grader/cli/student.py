@@ -10,7 +10,7 @@ import click
 
 from grader import progress
 from grader.cli import frame
-from grader.errors import AuthorError, GraderFault, UsageError
+from grader.errors import AuthorError, GraderFault, TensorgradeError, UsageError
 from grader.model import Report
 from grader.sandbox.launch import Zygote
 from grader.sandbox.runner import ForkRunner, Runner, make_runner
@@ -31,11 +31,27 @@ Examples:
 """
 
 
+def exercise_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """The exercises that begin with what is typed, with their titles, for a shell's completion."""
+    from click.shell_completion import CompletionItem
+
+    from grader.spec import load
+
+    try:
+        library = frame.open_library(context.params.get("exercises"), None)
+        found = load.folders(library)
+    except (TensorgradeError, OSError):
+        return []
+    return [
+        CompletionItem(name, help=title_of(folder)) for name, folder in found.items() if name.startswith(incomplete)
+    ]
+
+
 def build(zygote: Zygote | None) -> click.Command:
     """The command; ``zygote`` is one that was started early for it."""
 
     @click.command("grade", epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-    @click.argument("exercise", required=False)
+    @click.argument("exercise", required=False, shell_complete=exercise_names)
     @click.argument("submission", required=False, type=click.Path(path_type=Path))
     @click.option("--start", is_flag=True, help="Write the stub as ./EXERCISE.py and say what to do next.")
     @click.option("--force", is_flag=True, help="With --start: overwrite the file.")

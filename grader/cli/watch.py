@@ -227,13 +227,13 @@ class _Watcher:
             self._console.print(text, style="magenta", soft_wrap=True)
         else:
             self._console.rule(time.strftime("%H:%M:%S"), style="dim")
-            for line, style in changes_between(self._last, report):
+            before, self._last = self._last, report
+            for line, style in changes_between(before, report):
                 self._console.print(line, style=style)
             terminal.render(report, self._console, self._verbose)
             if report.passed:
                 progress.remember_pass(self._exercise.name)
             after(report, self._exercise, self._library, self._console)
-            self._last = report
         if self._again:
             self._again = False
             self._begin()
