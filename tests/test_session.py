@@ -15,6 +15,7 @@ import pytest
 from conftest import ROOT
 
 from grader.grade import Options, grade
+from grader.lockdown import policy
 from grader.model import Report
 from grader.reports import record, report_json
 from grader.sandbox.runner import ForkRunner, Limits, Runner
@@ -98,7 +99,7 @@ def test_calls_that_each_wait_below_the_limit_do_not_wait_for_ever(
     exercise = exercise_of("softmax")
     submission = Submission("softmax.py", WAITING.encode(), None)
     limits = replace(Limits.of(1.0), wall_seconds=0.6)
-    student = Student(warm("numpy"), exercise, submission, None, limits)
+    student = Student(warm("numpy"), exercise, submission, policy("auto", limits), limits)
     statuses = []
     for index in range(40):
         statuses.append(student.call(cases.draw(exercise, "random", index, 1), "float64").status)
