@@ -272,7 +272,11 @@ class Student:
         self._computed += max(0.0, worker.cpu_seconds() - computed)
         # A patched reference is trusted, and one worker answers for a whole class.
         untrusted = self._policy is not None
-        if untrusted and self._waited > PATIENCE * self._limits.wall_seconds and self._computed < IDLE_SHARE * self._waited:
+        if (
+            untrusted
+            and self._waited > PATIENCE * self._limits.wall_seconds
+            and self._computed < IDLE_SHARE * self._waited
+        ):
             worker.close()
             self._worker = None
             self.stopped = "all its calls together waited too long"
