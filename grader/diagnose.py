@@ -127,8 +127,27 @@ class Diagnostician:
             if index % TOGETHER == 0:
                 self._ask_together(pairs_to_try[index : index + TOGETHER], *evidence[0])
             if self._fits(trial, pair, evidence):
-                return tuple(_diagnosis(pair, entry, len(failing)) for entry in pair)
+                certain = [entry for entry in pair if not self._exchangeable(trial, entry, pair, evidence)]
+                others = pair if len(certain) == 2 else (*certain, ANOTHER)
+                return tuple(_diagnosis(others, entry, len(failing)) for entry in certain)
         return ()
+
+    def _exchangeable(
+        self,
+        trial: Trial,
+        entry: Misconception,
+        pair: tuple[Misconception, ...],
+        evidence: list[tuple[Case, str]],
+    ) -> bool:
+        """Whether some other mistake in the place of ``entry`` fits as well: then nobody can say that it is this one."""
+        (kept,) = (other for other in pair if other is not entry)
+        for other in self.misconceptions:
+            if other.id in (entry.id, kept.id, *self._useless) or other.id in entry.equals or entry.id in other.equals:
+                continue
+            # Patches go together in the order of the file.
+            if self._fits(trial, tuple(sorted((other, kept), key=self.misconceptions.index)), evidence):
+                return True
+        return False
 
     def _likely_pairs(self, trial: Trial, case: Case, dtype: str) -> list[tuple[Misconception, Misconception]]:
         """Pairs worth a try, told by what each mistake does alone on the first case of the evidence.
@@ -311,6 +330,10 @@ class Diagnostician:
             self._student.reload(submission)
         self._loaded = ids
         return None if self._student.load() is not None else self._student
+
+
+# Stands for a second mistake that cannot be told from others.
+ANOTHER = Misconception("another", "", None, (), ())
 
 
 def _diagnosis(entries: tuple[Misconception, ...], entry: Misconception, matched: int) -> Diagnosis:

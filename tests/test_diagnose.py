@@ -385,3 +385,32 @@ def test_parts_of_a_result_are_told_apart(warm: Warm, tmp_path: Path) -> None:
     shown = check(report, "values").explanation
     assert shown is not None and shown.claim == "Values of `thrice` differ from the reference."
     assert shown.note == "`twice` is right; `square` differs too."
+
+
+# --- two at once, of which one cannot be told from others ---------------------------------------------------------------
+
+SIGNS = """
+- id: positive
+  says: the sign is lost.
+  patch: [{find: "return y", replace: "return abs(y)"}]
+- id: three
+  says: the factor is 3.
+  patch: [{find: "factor = 2.0", replace: "factor = 3.0"}]
+- id: minus_three
+  says: the factor is -3.
+  patch: [{find: "factor = 2.0", replace: "factor = -3.0"}]
+"""
+
+
+def test_a_second_mistake_that_others_could_be_is_not_named(tmp_path: Path, warm: Warm) -> None:
+    source = "def toy(x):\n    factor = 2.0\n    y = factor * x\n    return y\n"
+    toy = exercise(tmp_path, SPECIAL, source, SIGNS)
+    report = graded(toy, "def toy(x):\n    return abs(3 * x)\n", warm("numpy"))
+    assert [found.misconception for found in report.diagnoses] == ["positive"]
+    told = check(report, "values").explanation
+    assert told is not None and told.likely == "the sign is lost."
+    assert told.evidence is not None and "and one more, which may be any of several" in told.evidence
+    # Where all can be told apart, all are named.
+    two = exercise(tmp_path / "two", SPECIAL, source, SIGNS.partition("- id: minus_three")[0])
+    both = graded(two, "def toy(x):\n    return abs(3 * x)\n", warm("numpy"))
+    assert {found.misconception for found in both.diagnoses} == {"positive", "three"}
