@@ -94,17 +94,21 @@ class Diagnostician:
         self._useless: set[str] = set()
         # One worker answers for all the submissions that are under trial at once.
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
 
     @property
     def misconceptions(self) -> tuple[Misconception, ...]:
-        if self._misconceptions is None:
-            try:
-                self._misconceptions = read(self._exercise)
-                if self._exercise.solution is not None:
-                    self._source = self._exercise.solution.read_text(encoding="utf-8")
-            except (AuthorError, OSError, UnicodeDecodeError):
-                self._misconceptions = ()
-        return self._misconceptions
+        with self._reading:
+            if self._misconceptions is None:
+                try:
+                    found = read(self._exercise)
+                    if self._exercise.solution is not None:
+                        self._source = self._exercise.solution.read_text(encoding="utf-8")
+                except (AuthorError, OSError, UnicodeDecodeError):
+                    found = ()
+                # Last: whoever sees it, in another thread, finds the source there too.
+                self._misconceptions = found
+            return self._misconceptions
 
     def close(self) -> None:
         if self._student is not None:

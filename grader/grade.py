@@ -272,7 +272,9 @@ def _cause_in_words(diagnoses: tuple[Diagnosis, ...], trial: Trial) -> tuple[str
     help = " And: ".join(text for text in helps if text) or None
     if together:
         likely = " And: ".join(d.says for d in together)
-        exactly = "exactly these changes" if len(together) > 1 else "this change and one more, which may be any of several"
+        exactly = (
+            "exactly these changes" if len(together) > 1 else "this change and one more, which may be any of several"
+        )
         return likely, f"Your results equal the reference with {exactly}, on every call.", help
     failing = diagnoses[0].cases_matched
     calls = {1: "the failing call", 2: "both failing calls"}.get(failing, f"all {failing} failing calls")

@@ -109,3 +109,20 @@ def test_calls_that_each_wait_below_the_limit_do_not_wait_for_ever(
     # A fresh worker after each end; what was decided about the submission stays decided.
     assert statuses[-2:] == ["timeout", "not_run"]
     assert 6 < statuses.count("returned") < 20
+
+
+def test_a_mistake_is_named_for_each_of_many_at_once(exercise_of: Callable[[str], Exercise]) -> None:
+    """All of them are the first to ask for the misconceptions and their source."""
+    exercise = exercise_of("softmax")
+    wrong = next(
+        path for path in sorted((FIXTURES / "softmax/wrong").glob("*.py")) if "# misconception:" in path.read_text()
+    )
+    submission = read_submission(wrong)
+    for _ in range(4):
+        session = Session()
+        try:
+            with ThreadPoolExecutor(6) as pool:
+                reports = list(pool.map(lambda _: session.grade(exercise, submission, Options(seed=1)), range(6)))
+        finally:
+            session.close()
+        assert all(report.diagnoses for report in reports)
