@@ -122,7 +122,8 @@ def test_a_mistake_is_named_for_each_of_many_at_once(exercise_of: Callable[[str]
         session = Session()
         try:
             with ThreadPoolExecutor(6) as pool:
-                reports = list(pool.map(lambda _: session.grade(exercise, submission, Options(seed=1)), range(6)))
+                waiting = [pool.submit(session.grade, exercise, submission, Options(seed=1)) for _ in range(6)]
+                reports = [one.result() for one in waiting]
         finally:
             session.close()
         assert all(report.diagnoses for report in reports)
