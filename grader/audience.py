@@ -7,8 +7,6 @@ from dataclasses import replace
 from grader.grade import message_text
 from grader.model import CheckResult, Diagnosis, Report
 
-AUDIENCES = ("student", "staff")
-
 
 def for_student(report: Report) -> Report:
     """``report`` without seed, cases, values and what the submission printed, which may be its inputs.

@@ -120,6 +120,11 @@ def test_exports_of_a_class(command: Command, tmp_path: Path) -> None:
     assert "123454321" not in command("grader", "export", "--format", "json").out
     page = command("grader", "export", "--format", "html", "--output", "class.html", "--for", "staff")
     assert page.code == 0 and "student01" in (tmp_path / "class.html").read_text()
+    (tmp_path / "book.csv").write_text("Student,ID,SIS User ID,SIS Login ID,Section\nOne,4711,,student01,A\n")
+    book = command("grader", "export", "--format", "canvas-csv", "--roster", "book.csv", "--assignment", "HW (1)")
+    assert book.code == 0 and "student01" in book.out
+    # Who has no line in the gradebook is left out of it, and said.
+    assert "not in the gradebook" in book.err and "student00" in book.err and "student01" not in book.err
     several = command("grader", "export", "--format", "exercism")
     assert several.code == 2 and "one student" in several.err
     unknown = command("grader", "export", "--format", "junitt")

@@ -104,7 +104,7 @@ def export(
     from grader.audience import for_student
     from grader.batch.store import Store
     from grader.cli.results import known_name
-    from grader.reports import formats
+    from grader.reports import csv_table, formats
 
     wanted = formats.find(format_name)
     kept = Store(store)
@@ -116,6 +116,10 @@ def export(
     if audience == "student":
         entries = [replace(entry, report=for_student(entry.report)) for entry in entries]
     setting = make_setting(assignment, roster, points, visibility)
+    missing = csv_table.unmatched(format_name, entries, setting)
+    if missing:
+        # Left out of the table, so said here.
+        frame.console(stderr=True).print(f"not in the gradebook: {', '.join(missing)}", style="yellow", soft_wrap=True)
     if wanted.per == "class" or output is None:
         text = formats.render(format_name, entries, setting)
         frame.write_text("-" if output is None else str(output), text)
