@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -48,3 +49,25 @@ def test_a_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
     )
     report = json.loads(run("softmax", "--json", "-").stdout)
     assert report["checks"][0]["cause"] == "forbidden_operation"
+
+
+def test_a_wheel_for_a_class_carries_no_reference(tmp_path: Path) -> None:
+    """As docs/kits.md says: from a copy whose references and fixtures are emptied."""
+    copy = tmp_path / "copy"
+    for name in ("grader", "exercises"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("reference", "fixtures"):
+        (copy / name).mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
+        shutil.copyfile(ROOT / name, copy / name)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, copy],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("tensorgrade-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert [name for name in names if name.endswith("exercise.yaml")]
+    assert not [
+        name for name in names if name.endswith(("solution.py", "misconceptions.yaml")) or "/reference/" in name
+    ]
