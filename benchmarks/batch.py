@@ -2,11 +2,15 @@
 
 On the same COUNT submissions (200; right, wrong and slow ones, in equal parts of three exercises), in one run:
 
-(a) total computing time of ``grader batch`` against the bare cost of the same calls, made in one warm process without
-    isolation, without comparing anything;
-(b) submissions per second against one ``pytest`` per submission, as many at a time, that makes the calls of the plain
-    cases and compares with ``assert_close``;
+(a) total computing time of ``grader batch`` against the bare cost of the same calls (of the submissions, the references
+    and the patched references), made in one warm process without isolation, without comparing anything; then the same
+    for the right, the wrong and the slow ones alone, since what a call costs decides what isolation adds to it;
+(b) submissions per second against one ``pytest`` per submission, as many at a time, that makes the calls which the
+    grader makes of a right submission and compares with ``assert_close``;
 (c) computing time at COUNT / 4, COUNT / 2, COUNT and 2 * COUNT submissions.
+
+The slow ones are right, and written as beginners' loops are: over rows in the first exercise, over single numbers in the
+others. They take 1 to 40 ms a call; nothing is made to wait.
 """
 
 from __future__ import annotations
@@ -28,18 +32,12 @@ BIN = Path(sys.executable).parent
 EXERCISES = ("encoder_decoder_forward", "decoder_lm_loss", "multi_head_attention")
 SEED = 20
 
-# A slow one is right, and computes beside that as loops over tokens in Python do.
-SLOW = """
-
-_quick = {function}
-
-
-def {function}(*arguments):
-    total = 0
-    for number in range(100_000):
-        total += number
-    return _quick(*arguments)
-"""
+KINDS = ("right", "wrong", "slow")
+SLOW = {
+    "encoder_decoder_forward": "loops",
+    "decoder_lm_loss": "number_by_number",
+    "multi_head_attention": "number_by_number",
+}
 
 PYTEST = """
 import importlib.util, json, pathlib, pickle, sys
@@ -69,20 +67,18 @@ def cpu() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def hand_in(folder: Path, count: int) -> list[tuple[str, Path]]:
-    """``count`` submissions, one folder per student; the same ones for the same count."""
+def hand_in(folder: Path, count: int, kinds: tuple[str, ...] = KINDS) -> list[tuple[str, Path]]:
+    """``count`` submissions, one folder per student, in equal parts of ``kinds``; the same ones for the same count."""
     draw = random.Random(1)
     made = []
     for number in range(count):
         name = EXERCISES[number % len(EXERCISES)]
-        kind = ("right", "wrong", "slow")[(number // len(EXERCISES)) % 3]
-        files = sorted((ROOT / "fixtures" / name / ("right" if kind == "slow" else kind)).glob("*.py"))
-        text = draw.choice(files).read_text(encoding="utf-8")
-        if kind == "slow":
-            text += SLOW.format(function=name)
+        kind = kinds[(number // len(EXERCISES)) % len(kinds)]
+        files = sorted((ROOT / "fixtures" / name / ("wrong" if kind == "wrong" else "right")).glob("*.py"))
+        chosen = [path for path in files if (path.stem == SLOW[name]) == (kind == "slow")]
         target = folder / f"student{number:04d}" / f"{name}.py"
         target.parent.mkdir(parents=True)
-        target.write_text(text, encoding="utf-8")
+        target.write_text(draw.choice(chosen).read_text(encoding="utf-8"), encoding="utf-8")
         made.append((name, target))
     return made
 
@@ -122,7 +118,7 @@ def recorded_calls(submissions: list[tuple[str, Path]], target: Path) -> None:
     library = find_library(start=ROOT)
     exercises = {name: load.load(library, name) for name in EXERCISES}
     log: list[Any] = []
-    plain, raw = Student.call, ReferenceOracle._raw
+    plain, raw, each = Student.call, ReferenceOracle._raw, Student.try_each
 
     def call(self: Student, case: Any, dtype: str, mode: str = "plain", *rest: Any, **more: Any) -> Any:
         layout = rest[1] if len(rest) > 1 else more.get("layout")
@@ -141,14 +137,19 @@ def recorded_calls(submissions: list[tuple[str, Path]], target: Path) -> None:
             log.append((self.exercise.function, self._source, mode, arguments))
         return answer
 
-    Student.call, ReferenceOracle._raw = call, asked  # type: ignore[method-assign, assignment]
+    def several(self: Student, sources: Any, case: Any, dtype: str) -> Any:
+        arguments = cases.arguments(case, self._exercise.spec.framework, dtype)
+        log.extend((self._exercise.function, source, "plain", arguments) for source in sources)
+        return each(self, sources, case, dtype)
+
+    Student.call, ReferenceOracle._raw, Student.try_each = call, asked, several  # type: ignore[method-assign, assignment]
     session = Session()
     try:
         for name, path in submissions:
             session.grade(exercises[name], read_submission(path), Options(seed=SEED))
     finally:
         session.close()
-        Student.call, ReferenceOracle._raw = plain, raw  # type: ignore[method-assign]
+        Student.call, ReferenceOracle._raw, Student.try_each = plain, raw, each  # type: ignore[method-assign]
     target.write_bytes(pickle.dumps(log))
 
 
@@ -189,37 +190,58 @@ def bare(target: Path) -> None:
     print(json.dumps({"cpu": time.process_time() - started, "calls": len(log)}))
 
 
+def bare_cost(submissions: list[tuple[str, Path]], target: Path) -> tuple[int, float]:
+    """(how many, computing seconds) of the calls that grading ``submissions`` makes, in a process of its own."""
+    recorded_calls(submissions, target)
+    told = subprocess.run(
+        [sys.executable, __file__, "--bare", str(target)], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    target.unlink()
+    found = json.loads(told.stdout.splitlines()[-1])
+    return found["calls"], found["cpu"]
+
+
 def pytest_files(submissions: list[tuple[str, Path]], folder: Path) -> list[Path]:
-    """One test file per submission, with the plain cases of the exercise and the reference's answers beside it."""
+    """One test file per submission, with the calls that the grader makes of a right one, and what they return, beside it."""
     import pickle
 
     import torch  # noqa: F401  values are made native with whatever is imported
 
     from grader import cases
-    from grader.oracle import ReferenceOracle
-    from grader.sandbox.runner import make_runner
+    from grader.grade import Options
+    from grader.session import Session
     from grader.spec import load
     from grader.spec.library import find_library
-    from grader.trial import make_plan
+    from grader.submission import Student, read_submission
     from grader.worker import values
 
     library = find_library(start=ROOT)
+    found: list[Any] = []
+    plain = Student.call
+
+    def call(self: Student, case: Any, dtype: str, mode: str = "plain", *rest: Any, **more: Any) -> Any:
+        outcome = plain(self, case, dtype, mode, *rest, **more)
+        layout = rest[1] if len(rest) > 1 else more.get("layout")
+        arguments = cases.arguments(case, self._exercise.spec.framework, dtype, layout)
+        native = [values.to_native(value, None) for value in arguments]
+        expected = outcome if mode == "plain" else plain(self, case, dtype)
+        found.append((native, values.to_native(expected.value, None)))
+        return outcome
+
     stored = {}
-    for name in EXERCISES:
-        exercise = load.load(library, name)
-        runner = make_runner("fork", exercise.spec.framework)
-        oracle = ReferenceOracle(runner, exercise)
-        found = []
-        for case, dtypes in make_plan(exercise, oracle, SEED).cases:
-            for dtype in dtypes:
-                native = [
-                    values.to_native(value, None) for value in cases.arguments(case, exercise.spec.framework, dtype)
-                ]
-                found.append((native, values.to_native(oracle.raw(case, dtype).value, None)))
-        oracle.close()
-        runner.close()
-        stored[name] = folder / f"{name}.pickle"
-        stored[name].write_bytes(pickle.dumps(found))
+    Student.call = call  # type: ignore[method-assign, assignment]
+    session = Session()
+    try:
+        for name in EXERCISES:
+            exercise = load.load(library, name)
+            assert exercise.solution is not None
+            found.clear()
+            session.grade(exercise, read_submission(exercise.solution), Options(seed=SEED))
+            stored[name] = folder / f"{name}.pickle"
+            stored[name].write_bytes(pickle.dumps(found))
+    finally:
+        session.close()
+        Student.call = plain  # type: ignore[method-assign]
     made = []
     for number, (name, path) in enumerate(submissions):
         target = folder / f"test_{number:04d}.py"
@@ -237,7 +259,6 @@ def run_pytest(path: Path) -> None:
         "-q",
         "-p",
         "no:cacheprovider",
-        "-x",
         "--rootdir",
         str(path.parent),
         str(path),
@@ -253,20 +274,18 @@ def main() -> None:
     jobs = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        submissions = hand_in(folder / "class", count)
-        wall, total = batch(folder / "class", folder / "a.sqlite", jobs)
-        recorded_calls(submissions, folder / "calls.pickle")
-        told = subprocess.run(
-            [sys.executable, __file__, "--bare", str(folder / "calls.pickle")],
-            check=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        found = json.loads(told.stdout.splitlines()[-1])
-        print(f"{count} submissions: right, wrong, slow; {jobs} at a time")
-        print(
-            f"(a) computing time  batch {total:.1f} s   bare {found['calls']} calls {found['cpu']:.1f} s   ratio {total / found['cpu']:.2f}"
-        )
+        print(f"{count} submissions: {', '.join(KINDS)}; {jobs} at a time")
+        for kinds in (KINDS, *((kind,) for kind in KINDS)):
+            label = "all" if kinds == KINDS else kinds[0]
+            made = hand_in(folder / label, count if kinds == KINDS else count // 3, kinds)
+            spent, total = batch(folder / label, folder / f"{label}.sqlite", jobs)
+            calls, bare_cpu = bare_cost(made, folder / f"{label}.pickle")
+            print(
+                f"(a) computing time  {label:5}  batch {total:.1f} s   bare {calls} calls {bare_cpu:.1f} s   ratio {total / bare_cpu:.2f}",
+                flush=True,
+            )
+            if kinds == KINDS:
+                submissions, wall = made, spent
         files = pytest_files(submissions[: max(20, count // 5)], folder)
         started = time.perf_counter()
         with ThreadPoolExecutor(jobs) as pool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from grader.checks.values import size
 from grader.errors import AuthorError, Finding
 from grader.model import Diagnosis, Expected, Outcome
 from grader.oracle import HALVES, ROUNDING_FACTOR, IllConditioned, limits_for
-from grader.sandbox.protocol import Value
+from grader.sandbox.protocol import Array, Value
 from grader.sandbox.runner import Runner
 from grader.spec import schema
 from grader.spec.exercise import Exercise
@@ -31,8 +31,10 @@ from grader.submission import Student, Submission
 from grader.trial import Trial
 
 MAX_PAIRS = 800
-# Pairs asked in one request.
+# Mistakes, or pairs of them, asked in one request.
 TOGETHER = 40
+# Calls that came out right and are asked, before any pair is, which mistakes would have shown there.
+SCREENS = 2
 # Calls in narrow dtypes on which a mistake and the submission may be wrong in different ways.
 MAX_UNDECIDED = 2
 
@@ -121,16 +123,17 @@ class Diagnostician:
         evidence = self._evidence(trial, failing)
         if not evidence or not self.misconceptions:
             return ()
+        self._ask_each(*evidence[0])
         found = [entry for entry in self.misconceptions if self._fits(trial, (entry,), evidence)]
         if found:
             return tuple(_diagnosis((entry,), entry, len(failing)) for entry in found)
         if not pairs:
             return ()
-        pairs_to_try = self._likely_pairs(trial, *evidence[0])[:MAX_PAIRS]
-        for index, pair in enumerate(pairs_to_try):
-            if index % TOGETHER == 0:
-                self._ask_together(pairs_to_try[index : index + TOGETHER], *evidence[0])
-            if self._fits(trial, pair, evidence):
+        for some in _batches(self._likely_pairs(trial, *evidence[0])[:MAX_PAIRS]):
+            self._ask_together(some, *evidence[0])
+            for pair in some:
+                if not self._fits(trial, pair, evidence):
+                    continue
                 certain = [entry for entry in pair if not self._exchangeable(trial, entry, pair, evidence)]
                 others = pair if len(certain) == 2 else (*certain, ANOTHER)
                 return tuple(_diagnosis(others, entry, len(failing)) for entry in certain)
@@ -157,9 +160,9 @@ class Diagnostician:
         """Pairs worth a try, told by what each mistake does alone on the first case of the evidence.
 
         One that changes nothing there leaves the other as it is: so either both change the result, or one of them gives
-        the submission's own.
+        the submission's own. And what shows on a plain case that came out right is none of the submission's mistakes.
         """
-        useful = [entry for entry in self.misconceptions if entry.id not in self._useless]
+        useful = self._unseen_where_right(trial)
         try:
             expected = trial.expected(case, dtype)
         except IllConditioned:
@@ -167,6 +170,10 @@ class Diagnostician:
         mine = trial.outcome(case, dtype)
         alone = [(entry, self.answer((entry,), case, dtype)) for entry in useful]
         known = [(entry, answer) for entry, answer in alone if answer is not None]
+        output = self._exercise.spec.output
+        if _form(mine, output) not in {_form(answer, output) for _, answer in known} | {_forms(expected.value, output)}:
+            # A list, or float32 from float64: of such results two mistakes in the arithmetic make none.
+            return []
         active = {entry.id for entry, answer in known if self._wrong(answer, expected)}
         alike = {entry.id for entry, answer in known if self._same(mine, answer, expected, (entry,), case, dtype)}
         both, one = [], []
@@ -176,6 +183,25 @@ class Diagnostician:
             elif (first.id in alike and second.id not in active) or (second.id in alike and first.id not in active):
                 one.append((first, second))
         return one + both
+
+    def _unseen_where_right(self, trial: Trial) -> list[Misconception]:
+        """The mistakes that change nothing on the first random cases which the submission answers rightly."""
+        useful = [entry for entry in self.misconceptions if entry.id not in self._useless]
+        try:
+            passing = [call for call in trial.plan.select("random", ("float64",)) if trial.right(*call)][:SCREENS]
+        except IllConditioned:
+            return useful
+        for case, dtype in passing:
+            self._ask_each(case, dtype)
+            expected = trial.expected(case, dtype)
+            answers = [(entry, self.answer((entry,), case, dtype)) for entry in useful]
+            useful = [entry for entry, told in answers if told is not None and not self._wrong(told, expected)]
+        return useful
+
+    def _ask_each(self, case: Case, dtype: str) -> None:
+        """Learn what each mistake alone answers to one call."""
+        for some in _batches([(entry,) for entry in self.misconceptions if entry.id not in self._useless]):
+            self._ask_together(some, case, dtype)
 
     def _evidence(self, trial: Trial, failing: Sequence[tuple[Case, str]]) -> list[tuple[Case, str]]:
         """Every call seen: failing ones first, planned, float64 and small before others; empty where the run was cut short.
@@ -279,21 +305,23 @@ class Diagnostician:
         wider = {path: max(allowed.get(path, 0.0), ROUNDING_FACTOR * span) for path, span in spans.items()}
         return compare.equal(mine.value, answer.value, wider, self._exercise.spec.output)
 
-    def _ask_together(self, pairs: Sequence[tuple[Misconception, ...]], case: Case, dtype: str) -> None:
-        """Learn what each of several pairs answers to one call, in one request: most of them are asked nothing more."""
+    def _ask_together(self, several: Sequence[tuple[Misconception, ...]], case: Case, dtype: str) -> None:
+        """Learn what each of several mistakes, or pairs, answers to one call, in one request: most are asked nothing more."""
         if case.functions:
             return
         with self._lock:
             sources: dict[tuple[str, ...], bytes] = {}
-            for pair in pairs:
-                ids = tuple(entry.id for entry in pair)
+            for entries in several:
+                ids = tuple(entry.id for entry in entries)
                 if (ids, case.key, dtype) in self._answers:
                     continue
                 try:
-                    sources[ids] = patched(self._source, pair, self._exercise.misconceptions).encode()
+                    sources[ids] = patched(self._source, entries, self._exercise.misconceptions).encode()
                 except AuthorError:
                     continue
-            student = self._load((), ()) if sources else None
+            if not sources:
+                return
+            student = self._load((), ())
             found = student.try_each(list(sources.values()), case, dtype) if student is not None else None
             # After a failure each is asked by itself, and the one that fails is found.
             for ids, outcome in zip(sources, found or (), strict=False):
@@ -336,6 +364,10 @@ class Diagnostician:
         return None if self._student.load() is not None else self._student
 
 
+def _batches(several: Sequence[tuple[Misconception, ...]]) -> Iterator[Sequence[tuple[Misconception, ...]]]:
+    return (several[at : at + TOGETHER] for at in range(0, len(several), TOGETHER))
+
+
 # Stands for a second mistake that cannot be told from others.
 ANOTHER = Misconception("another", "", None, (), ())
 
@@ -343,6 +375,24 @@ ANOTHER = Misconception("another", "", None, (), ())
 def _diagnosis(entries: tuple[Misconception, ...], entry: Misconception, matched: int) -> Diagnosis:
     others = tuple(other.id for other in entries if other is not entry)
     return Diagnosis(entry.id, entry.says, matched, entry.help, others)
+
+
+def _form(outcome: Outcome, output: schema.Output) -> Any:
+    """What kind of thing came out: the type of what was raised, or the containers, dtypes and shapes of a result."""
+    if outcome.status == "raised":
+        return outcome.error.type if outcome.error is not None else ""
+    return _forms(outcome.value, output)
+
+
+def _forms(value: Value, output: schema.Output) -> tuple[Any, ...]:
+    found = []
+    for part in compare.parts(value, output):
+        plain = part.value
+        array = isinstance(plain, Array)
+        found.append(
+            (part.path, plain.family, plain.dtype, plain.shape) if array else (part.path, type(plain).__name__)
+        )
+    return tuple(found)
 
 
 def _effects(outcome: Outcome) -> set[tuple[str, str, str]]:

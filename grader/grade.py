@@ -422,14 +422,9 @@ def _judge(trial: Trial) -> Callable[[Case, str], Ruling]:
     return judge
 
 
-def _keeps_secrets(exercise: Exercise) -> bool:
-    """Whether some check shows its verdict alone: the seed would give its cases away, and so would a token of any check."""
-    return any(question.reveal == "verdict" for question in questions(exercise))
-
-
 def _result(exercise: Exercise, question: Question, ruling: Ruling) -> CheckResult:
     passed = ruling.verdict == "pass"
-    secret = _keeps_secrets(exercise)
+    secret = exercise.keeps_secrets
     explanation: Explanation | None = None
     bare: Explanation | None = None
     if ruling.verdict == "skipped":
@@ -505,11 +500,11 @@ def _report(
         timings=_timings(runner, trial.student.seconds, reference_seconds, started),
         versions=_versions(runner),
         # What a submission prints may be its inputs.
-        output="" if _keeps_secrets(exercise) else trial.student.output,
+        output="" if exercise.keeps_secrets else trial.student.output,
         left_out=trial.student.left_out,
         note=kit.NOTE if kit.seeds_of(exercise) else "",
         title=exercise.spec.title,
-        secret=_keeps_secrets(exercise),
+        secret=exercise.keeps_secrets,
     )
 
 
@@ -552,7 +547,7 @@ def not_graded(exercise: Exercise | str, submission: Submission, seed: int, reas
         versions={"grader": __version__, "python": platform.python_version(), "numpy": "", "torch": ""},
         reason=reason,
         title=known.spec.title if known is not None else "",
-        secret=known is not None and _keeps_secrets(known),
+        secret=known is not None and known.keeps_secrets,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -291,6 +291,10 @@ class RecordedDiagnostician(Diagnostician):
 
     def diagnose(self, trial: Any, failing: Any, pairs: bool = True) -> Any:
         return super().diagnose(trial, failing, pairs=False)
+
+    def _ask_together(self, several: Sequence[tuple[Misconception, ...]], case: Case, dtype: str) -> None:
+        # What was recorded needs no asking.
+        pass
 
     def answer(self, entries: tuple[Misconception, ...], case: Case, dtype: str) -> Outcome | None:
         key = (entries[0].id, case.key, dtype)

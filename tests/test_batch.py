@@ -5,59 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import random
 import shutil
 import signal
-import sqlite3
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import BIN, ROOT, Command
+from classroom import cluster, count, hand_in, kill_and_go_on, start_batch, stored
+from conftest import ROOT, Command
 
 FIXTURES = ROOT / "fixtures"
-# Fast ones of two frameworks: what is tested is the class, not the exercises.
-EXERCISES = ("softmax", "layer_norm", "scaled_dot_product_attention")
-
-
-def hand_in(
-    folder: Path, students: int, exercises: tuple[str, ...] = EXERCISES, seed: int = 0
-) -> dict[tuple[str, str], bool]:
-    """A class's folder; returns who should pass what."""
-    draw = random.Random(seed)
-    expected = {}
-    for number in range(students):
-        who = f"student{number:02d}"
-        for name in exercises:
-            kind = draw.choice(("right", "wrong"))
-            files = [
-                f for f in sorted((FIXTURES / name / kind).glob("*.py")) if "# fails: precision" not in f.read_text()
-            ]
-            file = draw.choice(files)
-            (folder / who).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, folder / who / f"{name}.py")
-            expected[who, name] = kind == "right"
-    return expected
-
-
-def stored(path: Path) -> list[tuple[str, str, str, float | None, str]]:
-    """(student, exercise, status, score, report without times) of every row, in order."""
-    with sqlite3.connect(path) as db:
-        rows = db.execute("SELECT student, exercise, status, score, report FROM results ORDER BY student, exercise, id")
-        return [(who, name, status, score, timeless(report)) for who, name, status, score, report in rows]
-
-
-def timeless(report: str) -> str:
-    body = json.loads(report)
-    body.pop("timings")
-    for check in body["checks"]:
-        check.pop("seconds")
-    return json.dumps(body, sort_keys=True)
 
 
 def test_a_class_from_beginning_to_end(command: Command, tmp_path: Path) -> None:
@@ -134,39 +92,15 @@ def test_exports_of_a_class(command: Command, tmp_path: Path) -> None:
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_there_twice(command: Command, tmp_path: Path) -> None:
     expected = hand_in(tmp_path / "in", 10, seed=2)
     assert command("grader", "batch", "in", "--seed", "5", "--store", "whole.sqlite").code == 0
+    # Moments between nothing and half of the class: the rest is left for the runs that follow.
     draw = random.Random(3)
-    for _ in range(5):
-        process = start_batch(tmp_path, "in", "--seed", "5", "--store", "torn.sqlite")
-        # Moments between nothing and half of the class: the rest is left for the runs that follow.
-        wanted = count(tmp_path / "torn.sqlite") + draw.randrange(0, 5)
-        while process.poll() is None and count(tmp_path / "torn.sqlite") < wanted:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    moments = [draw.randrange(0, 5) for _ in range(5)]
+    kill_and_go_on(tmp_path, ("in", "--seed", "5", "--store", "torn.sqlite"), tmp_path / "torn.sqlite", moments)
     assert 0 < count(tmp_path / "torn.sqlite") < len(expected)
     done = command("grader", "batch", "in", "--seed", "5", "--store", "torn.sqlite")
     assert done.code == 0, done.err
     assert stored(tmp_path / "torn.sqlite") == stored(tmp_path / "whole.sqlite")
     assert len(stored(tmp_path / "torn.sqlite")) == len(expected)
-
-
-def start_batch(here: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "TENSORGRADE_STATE": str(here / "state.json")}
-    return subprocess.Popen(
-        [str(BIN / "grader"), "batch", *arguments], cwd=here, env=environment,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def count(path: Path) -> int:
-    if not path.exists():
-        return 0
-    try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
-            found: int = db.execute("SELECT count(*) FROM results").fetchone()[0]
-            return found
-    except sqlite3.OperationalError:
-        return 0
 
 
 def test_what_the_grader_cannot_grade_is_no_zero_and_can_be_retried(command: Command, tmp_path: Path) -> None:
@@ -216,54 +150,8 @@ def test_wrong_usage(command: Command, tmp_path: Path, arguments: tuple[str, ...
 # --- a cluster --------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def cluster(tmp_path: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A real scheduler and worker processes on loopback."""
-    pytest.importorskip("distributed")
-    told = tmp_path / "scheduler.json"
-    processes: list[subprocess.Popen[bytes]] = []
-    quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10"}
-    scheduler = [
-        str(BIN / "dask"),
-        "scheduler",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--no-dashboard",
-        "--scheduler-file",
-        str(told),
-    ]
-    worker = [
-        str(BIN / "dask"),
-        "worker",
-        "--scheduler-file",
-        str(told),
-        "--host",
-        "127.0.0.1",
-        "--nthreads",
-        "1",
-        "--no-nanny",
-        "--no-dashboard",
-        "--local-directory",
-        str(tmp_path),
-    ]
-    try:
-        processes.append(subprocess.Popen(scheduler, env=environment, cwd=tmp_path, **quiet))
-        processes += [subprocess.Popen(worker, env=environment, cwd=tmp_path, **quiet) for _ in range(workers)]
-        deadline = time.monotonic() + 60
-        while not told.exists() or not told.read_text():
-            assert time.monotonic() < deadline, "the scheduler did not start"
-            time.sleep(0.05)
-        yield json.loads(told.read_text())["address"], processes[1:]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
 def test_a_cluster_gives_the_same_results_though_a_worker_is_killed(command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
     expected = hand_in(tmp_path / "in", 8, seed=4)
     assert command("grader", "batch", "in", "--seed", "6", "--store", "local.sqlite").code == 0
     with cluster(tmp_path, 2) as (address, workers):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from toys import check, exercise, graded, text, verdicts
 
-from grader.diagnose import Misconception, patched
+from grader.diagnose import Diagnostician, Misconception, patched
 from grader.errors import AuthorError
 from grader.model import Report
 from grader.sandbox.runner import Runner, Worker
@@ -230,6 +230,33 @@ def test_nothing_runs_for_it_while_everything_passes(toy: Exercise, warm: Warm) 
     assert counting.spawned == 2
     graded(toy, student(scale="3"), counting)  # type: ignore[arg-type]
     assert counting.spawned == 5
+
+
+@pytest.mark.parametrize(
+    ("source", "most"),
+    [
+        # On plain cases every mistake but `no_single_row` shows, and this answers them rightly.
+        (student(before="matrix = matrix * (1 + (len(x) == 1))"), 0),
+        ("def toy(x, w):\n    return None\n", 0),
+        # Wrong everywhere, in a way of its own: any two may be it.
+        (student(scale="2.5"), 28),
+    ],
+    ids=["right on plain cases", "nothing comes back", "wrong everywhere"],
+)
+def test_two_at_once_are_searched_only_among_what_can_be(
+    source: str, most: int, toy: Exercise, warm: Warm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs: list[tuple[str, ...]] = []
+    ask = Diagnostician._ask_together
+
+    def asked(self: Diagnostician, several: Any, case: Any, dtype: str) -> None:
+        pairs.extend(tuple(entry.id for entry in entries) for entries in several if len(entries) == 2)
+        ask(self, several, case, dtype)
+
+    monkeypatch.setattr(Diagnostician, "_ask_together", asked)
+    report = graded(toy, source, warm("numpy"))
+    assert not report.passed and named(report) == []
+    assert len(pairs) <= most and (most == 0 or pairs)
 
 
 @pytest.mark.parametrize(

@@ -184,9 +184,11 @@ def test_the_path_goes_on_where_prerequisites_are_passed(command: Command, tmp_p
         assert ran.code == 0, ran.out + ran.err
         return ran.out.splitlines()[-1]
 
-    first = command("grade").out.splitlines()[-1].removeprefix("next: ")
-    assert first == "grade softmax --start"
-    assert after("top_p_filter", []) == f"next: {first}", "nothing is unlocked by it, and nothing else is open before"
+    *_, first, told = command("grade").out.splitlines()
+    assert first == "next: grade softmax --start"
+    # A newcomer, who has passed nothing, is told what that does and what comes after it.
+    assert told == "That writes softmax.py here. Put your solution into it, then run: grade softmax"
+    assert after("top_p_filter", []) == first, "nothing is unlocked by it, and nothing else is open before"
     assert after("softmax", []) == "next: grade masked_softmax --start"
     (tmp_path / "masked_softmax.py").write_text("begun = True\n")
     assert after("softmax", []) == "next: grade masked_softmax", "it was begun already"
@@ -216,7 +218,12 @@ def test_warnings_of_libraries_are_no_output_of_the_student(command: Command, tm
 
 
 def test_start_never_overwrites_without_force(command: Command, tmp_path: Path) -> None:
-    assert command("grade", "softmax", "--start").code == 0
+    started = command("grade", "softmax", "--start")
+    assert started.code == 0
+    # The first lines of the statement, and what to type next.
+    opening = (ROOT / "exercises/attention/softmax/README.md").read_text().partition("\n## ")[0]
+    assert " ".join(opening.lstrip("# ").split()) in " ".join(started.out.split())
+    assert started.out.splitlines()[-1].endswith("run  grade softmax") and "grade softmax --show" in started.out
     path = tmp_path / "softmax.py"
     path.write_text("mine")
     refused = command("grade", "softmax", "--start")

@@ -354,6 +354,11 @@ def catalogue(library: Library) -> int:
         console.print("Everything passes.")
     else:
         console.print(Text.assemble("next: ", (f"grade {following} --start", "bold")))
+        if not passed:
+            console.print(
+                f"That writes {following}.py here. Put your solution into it, then run: grade {following}",
+                highlight=False,
+            )
     return 0
 
 
@@ -378,10 +383,25 @@ def write_stub(exercise: Exercise, force: bool) -> int:
         raise GraderFault(f"{target} cannot be written: {error.strerror}", "go to a folder of your own") from None
     console = frame.console()
     console.print(f"wrote {target}", style="bold")
-    console.print(f"{exercise.spec.summary}")
-    console.print(f"read:  grade {exercise.name} --show")
-    console.print(f"then:  edit {target} and run  grade {exercise.name}")
+    console.print()
+    print_opening(exercise, console)
+    console.print()
+    console.print(f"read on:  grade {exercise.name} --show", highlight=False)
+    console.print(f"then:     edit {target} and run  grade {exercise.name}", highlight=False)
     return 0
+
+
+def print_opening(exercise: Exercise, console: Any) -> None:
+    """The statement's title and what stands before its first section; the summary where that cannot be read."""
+    from rich.markdown import Markdown
+
+    try:
+        opening = exercise.statement.read_text(encoding="utf-8").partition("\n## ")[0].strip()
+    except (OSError, UnicodeDecodeError):
+        opening = ""
+    title, _, text = opening.partition("\n")
+    console.print(title.lstrip("# ") or exercise.spec.title, style="bold", highlight=False)
+    console.print(Markdown(text.strip() or exercise.spec.summary))
 
 
 def show_statement(exercise: Exercise) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ class Exercise:
     @property
     def function(self) -> str:
         return self.spec.function or self.name
+
+    @cached_property
+    def keeps_secrets(self) -> bool:
+        """Whether some check shows its verdict alone: the seed would give its cases away, and so would a token of any check."""
+        return any((check.reveal or self.spec.reveal) == "verdict" for check in self.spec.checks)
 
     @property
     def statement(self) -> Path:

@@ -110,8 +110,10 @@ def from_native(value: Any, depth: int = 0, budget: list[int] | None = None) -> 
         return {_key(key): from_native(item, depth + 1, budget) for key, item in value.items()}
     if isinstance(value, np.generic):
         return _from_ndarray(np.asarray(value), "scalar")
-    if isinstance(value, np.ma.MaskedArray):
-        if np.ma.getmaskarray(value).any():
+    # Where numpy.ma was never imported nothing is masked; to ask for it would import it, in every worker anew.
+    ma = sys.modules.get("numpy.ma")
+    if ma is not None and isinstance(value, ma.MaskedArray):
+        if ma.getmaskarray(value).any():
             return Opaque("MaskedArray", "a masked array with masked entries")
         return _from_ndarray(np.asarray(value.data), "ndarray")
     if kind is np.ndarray:
