@@ -35,6 +35,8 @@ MAX_PAIRS = 800
 TOGETHER = 40
 # Calls that came out right and are asked, before any pair is, which mistakes would have shown there.
 SCREENS = 2
+# From which call of the evidence to which a mistake that fits is asked in one go.
+AT_ONCE = {1: 5, 5: 1000}
 # Calls in narrow dtypes on which a mistake and the submission may be wrong in different ways.
 MAX_UNDECIDED = 2
 
@@ -228,7 +230,10 @@ class Diagnostician:
     def _fits(self, trial: Trial, entries: tuple[Misconception, ...], evidence: list[tuple[Case, str]]) -> bool:
         differs = told = False
         undecided: list[str] = []
-        for case, dtype in evidence:
+        for number, (case, dtype) in enumerate(evidence):
+            if number in AT_ONCE:
+                # What fits so far will be asked for more: most of all is one right after the other.
+                self._ask_on(entries, evidence[number : AT_ONCE[number]])
             answer = self.answer(entries, case, dtype)
             if answer is None:
                 return False
@@ -328,6 +333,19 @@ class Diagnostician:
                 if outcome is not None:
                     self._answers[ids, case.key, dtype] = outcome
             self._loaded = None
+
+    def _ask_on(self, entries: tuple[Misconception, ...], calls: Sequence[tuple[Case, str]]) -> None:
+        """Learn what one patched reference answers to several calls."""
+        ids = tuple(entry.id for entry in entries)
+        with self._lock:
+            missing = [(case, dtype) for case, dtype in calls if (ids, case.key, dtype) not in self._answers]
+            student = self._load(ids, entries) if len(missing) > 1 else None
+            if student is None:
+                return
+            for (case, dtype), outcome in zip(missing, student.call_each(missing), strict=True):
+                # Whatever else happened is found out, and judged, when it is asked for.
+                if outcome.status in ("returned", "raised"):
+                    self._answers[ids, case.key, dtype] = outcome
 
     def answer(self, entries: tuple[Misconception, ...], case: Case, dtype: str) -> Outcome | None:
         """What the patched reference does; None when the patches do not go together or it cannot be loaded."""

@@ -190,8 +190,7 @@ def _run(exercise: Exercise, plan: Plan, student: Student, oracle: Oracle) -> Tr
     oracle.prefetch((case, dtype) for case, dtypes in plan.cases for dtype in dtypes)
     draft = Trial(exercise, plan, student, oracle)
     if student.load() is None:
-        for case, dtype in plan.select(None):
-            draft.outcome(case, dtype)
+        draft.foresee(plan.select(None))
     draft.plan = settle(exercise, oracle, plan)
     return draft
 

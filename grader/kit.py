@@ -296,6 +296,9 @@ class RecordedDiagnostician(Diagnostician):
         # What was recorded needs no asking.
         pass
 
+    def _ask_on(self, entries: tuple[Misconception, ...], calls: Sequence[tuple[Case, str]]) -> None:
+        pass
+
     def answer(self, entries: tuple[Misconception, ...], case: Case, dtype: str) -> Outcome | None:
         key = (entries[0].id, case.key, dtype)
         if self._record.has("alike", key):

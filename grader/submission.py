@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from grader.cases import Case
 from grader.errors import GraderFault
 from grader.model import Change, Error, Outcome
 from grader.sandbox.protocol import Array, Opaque, ProtocolError, TooLarge, Value
-from grader.sandbox.runner import Fault, Limits, Reply, Runner, Worker
+from grader.sandbox.runner import Answer, Fault, Limits, Reply, Runner, Worker
 from grader.spec.exercise import Exercise
 
 MAX_BYTES = 2 << 20
@@ -33,6 +33,9 @@ IDLE_SHARE = 0.05
 # Results are kept until the report is written; a submission may not fill the grader's own memory with them.
 MAX_KEPT = 1 << 30
 MUCH = 64 << 20
+# Calls sent ahead of the one that is waited for, and bytes of them that may wait outside the pipe.
+AHEAD = 8
+ROOM = 1 << 18
 # What a worker may say of an exception; a worker that was taken over may say anything, and blame others.
 CAUSES = frozenset(
     ("exception", "exited", "memory", "import_error", "forbidden_operation", "syntax_error", "unreadable_source", "no_function",
@@ -260,13 +263,57 @@ class Student:
         worker = self._worker
         framework = self._exercise.spec.framework
         record: list[tuple[str, Value]] = []
-        began, computed = time.monotonic(), worker.cpu_seconds()
-        reply = worker.request(
+        worker.send(
             {"op": "call", "id": 0, "mode": mode, **(options or {})},
             {"args": cases.arguments(case, framework, dtype, layout), **(values or {})},
-            limits=limits or self._limits,
-            answer=cases.answerer(case, framework, dtype, record) if case.functions else None,
         )
+        answer = cases.answerer(case, framework, dtype, record) if case.functions else None
+        return self._answer(worker, case, record, limits, answer)
+
+    def call_each(self, calls: Sequence[tuple[Case, str]]) -> Iterator[Outcome]:
+        """What the submission does with each of several plain calls, in order.
+
+        Some are sent ahead, so that the worker need not wait while its last answer is read. Nothing else may be asked of
+        the submission before all is answered, but after a call that ended its worker.
+        """
+        told: Worker | None = None
+        sent = 0
+        for index, (case, dtype) in enumerate(calls):
+            if case.functions:
+                # A reply would have to pass what was sent ahead.
+                yield self.call(case, dtype)
+                continue
+            if self._worker is None or self._worker is not told or not told.asked:
+                # Who has answers to give is not replaced, though it may have ended since: they may be in the pipe.
+                if self.stopped is not None:
+                    yield Outcome("not_run", detail=self.stopped)
+                    continue
+                failed = self.load()
+                if failed is not None:
+                    yield failed
+                    continue
+                told, sent = self._worker, index
+            assert told is not None
+            while sent < len(calls) and sent < index + AHEAD and (sent == index or told.unsent_bytes < ROOM):
+                following, narrow = calls[sent]
+                if following.functions:
+                    break
+                arguments = cases.arguments(following, self._exercise.spec.framework, narrow)
+                told.send({"op": "call", "id": 0, "mode": "plain"}, {"args": arguments})
+                sent += 1
+            yield self._answer(told, case, [], None, None)
+
+    def _answer(
+        self,
+        worker: Worker,
+        case: Case,
+        record: list[tuple[str, Value]],
+        limits: Limits | None,
+        answer: Answer | None,
+    ) -> Outcome:
+        """The outcome of the call that ``worker`` was asked for first."""
+        began, computed = time.monotonic(), worker.cpu_seconds()
+        reply = worker.receive(limits or self._limits, answer)
         self._collect(worker)
         self._waited += time.monotonic() - began
         self._computed += max(0.0, worker.cpu_seconds() - computed)

@@ -89,15 +89,30 @@ class Trial:
         key = (case.key, dtype, mode + repr(sorted((options or {}).items())), layout or "")
         if key not in self._outcomes:
             outcome = self.student.call(case, dtype, mode, options, layout, values)
-            if outcome.status == "timeout":
-                # A slow machine, or a heavy case: what the reference itself takes long for is no loop.
-                wider = self.student.again_with(RELATIVE_LIMIT * self.oracle.raw(case, dtype).seconds)
-                if wider is not None:
-                    outcome = self.student.call(case, dtype, mode, options, layout, values, wider)
-            self._outcomes[key] = outcome
+            self._outcomes[key] = self._with_patience(outcome, case, dtype, mode, options, layout, values)
             if mode == "plain" and layout is None:
                 self._order.append((case, dtype))
         return self._outcomes[key]
+
+    def foresee(self, calls: Iterable[tuple[Case, str]]) -> None:
+        """Make plain calls that will be asked for, those not made yet, one right after the other."""
+        plain = "plain" + repr([])
+        wanted = {(case.key, dtype, plain, ""): (case, dtype) for case, dtype in calls}
+        missing = [(key, call) for key, call in wanted.items() if key not in self._outcomes]
+        outcomes = self.student.call_each([call for _, call in missing])
+        for (key, (case, dtype)), outcome in zip(missing, outcomes, strict=True):
+            self._outcomes[key] = self._with_patience(outcome, case, dtype)
+            self._order.append((case, dtype))
+
+    def _with_patience(self, outcome: Outcome, case: Case, dtype: str, *how: Any) -> Outcome:
+        """The outcome, of a longer try where the time ran out: what the reference itself takes long for is no loop."""
+        if outcome.status != "timeout":
+            return outcome
+        wider = self.student.again_with(RELATIVE_LIMIT * self.oracle.raw(case, dtype).seconds)
+        if wider is None:
+            return outcome
+        mode, options, layout, values = how or ("plain", None, None, None)
+        return self.student.call(case, dtype, mode, options, layout, values, wider)
 
     def expected(self, case: Case, dtype: str) -> Expected:
         return self.oracle.expected(case, dtype)

@@ -188,7 +188,26 @@ def typed() -> Iterator[tuple[str, int, str]]:
                         yield page.name, number, part
 
 
-TYPED = list(typed())
+def examples() -> Iterator[tuple[str, int, str]]:
+    """(page, line, command) of every example in the help of a command; what it does stands two spaces after it."""
+    for name, command in {**COMMANDS, "grader": grader}.items():
+        _, _, lines = (command.epilog or "").partition("Example")
+        for number, line in enumerate(lines.splitlines()[1:], start=1):
+            if line.startswith("  gra"):
+                yield f"{name} --help", number, re.split(r"\s{2,}", line.strip())[0].replace("COMMAND --help", "--help")
+
+
+TYPED = [*typed(), *examples()]
+
+
+@pytest.mark.parametrize("name", [*sorted(COMMANDS), "grader"])
+def test_the_help_of_every_command_has_examples_and_tells_of_every_option(name: str) -> None:
+    assert any(page == f"{name} --help" and text.startswith(name) for page, _, text in TYPED)
+    command = COMMANDS.get(name, grader)
+    assert command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
 
 
 def test_there_is_something_to_type() -> None:
@@ -202,7 +221,7 @@ def test_a_command_in_a_document_exists(page: str, line: int, text: str) -> None
     if words[0] not in ("grade", "grader"):
         return
     assert name in COMMANDS or (words[0] == "grader" and words[1].startswith("-")), f"{page}:{line}: {text}"
-    command = COMMANDS[name]
+    command = COMMANDS.get(name, grader)
     known = {option for parameter in command.params for option in parameter.opts} | {"-h", "--help"}
     rest = words[len(name.split()) :]
     for word in rest:

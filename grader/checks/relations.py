@@ -94,8 +94,9 @@ def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: boo
     rows = theirs.shape[axis]
     got = np.full((rows, columns), np.nan)
     wanted = np.full((rows, columns), np.nan)
-    for at in range(columns):
-        varied = _replace_position(case, check.inputs, at)
+    variants = [_replace_position(case, check.inputs, at) for at in range(columns)]
+    trial.foresee((varied, DTYPE) for varied in variants)
+    for at, varied in enumerate(variants):
         outcome = trial.outcome(varied, DTYPE)
         if not outcome.returned:
             if outcome.status == "not_run":

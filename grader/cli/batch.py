@@ -48,7 +48,7 @@ def store_option(command: frame.F) -> frame.F:
     )(command)
 
 
-@click.command("batch", epilog=EPILOG)
+@click.command("batch", short_help="Grade a class: every submission in a folder or an archive.", epilog=EPILOG)
 @click.argument("source", required=False, type=click.Path(path_type=Path), metavar="[DIR]")
 @click.option(
     "--manifest",

@@ -22,7 +22,11 @@ MEANING = {
 }  # fmt: skip
 
 
-@click.command("doctor", epilog="\b\nExample:\n  grader doctor")
+@click.command(
+    "doctor",
+    short_help="What is installed, how files are locked in, what is missing.",
+    epilog="\b\nExample:\n  grader doctor",
+)
 def doctor() -> int:
     """Versions, isolation layers in force, what is missing and what that means."""
     console = frame.console()

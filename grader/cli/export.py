@@ -60,7 +60,7 @@ def setting_options(command: frame.F) -> frame.F:
     return command
 
 
-@click.command("export", epilog=EPILOG)
+@click.command("export", short_help="Write results in another system's format.", epilog=EPILOG)
 @click.option(
     "--format",
     "format_name",

@@ -29,7 +29,7 @@ Examples:
 """
 
 
-@click.command("lint", epilog=EPILOG)
+@click.command("lint", short_help="Prove that exercises accept right answers and reject wrong ones.", epilog=EPILOG)
 @click.argument("names", nargs=-1, metavar="[EXERCISE]...")
 @click.option("--quick", is_flag=True, help="A sample of the mutants and fewer seeds.")
 @click.option("--strict", is_flag=True, help="Ask for fixtures, misconceptions, hints and a worked example too.")

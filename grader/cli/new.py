@@ -16,7 +16,7 @@ Examples:
 """
 
 
-@click.command("new", epilog=EPILOG)
+@click.command("new", short_help="Write a new exercise that works at once, to be changed into yours.", epilog=EPILOG)
 @click.argument("name")
 @click.option(
     "--framework",

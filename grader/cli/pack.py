@@ -19,7 +19,7 @@ In the kit's folder `grade` works as always, offline, on the recorded cases.
 """
 
 
-@click.command("pack", epilog=EPILOG)
+@click.command("pack", short_help="Write a kit for students, without the references.", epilog=EPILOG)
 @click.option(
     "--out",
     required=True,

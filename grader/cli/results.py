@@ -26,7 +26,7 @@ Examples:
 """
 
 
-@click.command("results", epilog=EPILOG)
+@click.command("results", short_help="Show who passes what, and what changed.", epilog=EPILOG)
 @click.option("--student", metavar="STUDENT", help="One student: every attempt, and the reports that count.")
 @click.option("--exercise", metavar="NAME", help="One exercise: who passes, and which checks fail most.")
 @click.option("--changes", is_flag=True, help="What the last run changed.")

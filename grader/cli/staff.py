@@ -14,8 +14,16 @@ from grader.cli.pack import pack
 from grader.cli.results import results
 from grader.sandbox import launch
 
+EPILOG = """\b
+Examples:
+  grader new cosine_similarity    an exercise of your own
+  grader lint cosine_similarity   proof that it accepts right answers and rejects wrong ones
+  grader batch handed-in          a class
+  grader COMMAND --help           what a command takes, with more examples
+"""
 
-@click.group("grader", context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group("grader", epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tensorgrade", prog_name="tensorgrade")
 def grader() -> None:
     """Write, prove and hand out exercises, and grade classes."""

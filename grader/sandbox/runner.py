@@ -122,6 +122,9 @@ class Worker:
         self.versions: dict[str, str] = {}
         self._base_rss = 0
         self._grown = 0
+        # What is still to be written, and how many requests wait for their reply.
+        self._unsent: list[memoryview] = []
+        self._asked = 0
         for fd in (requests, replies, output):
             os.set_blocking(fd, False)
 
@@ -139,7 +142,7 @@ class Worker:
 
     def wait_ready(self, seconds: float = START_SECONDS) -> Fault | None:
         """Wait until the worker says that it is locked and serving; every clock starts after that."""
-        got = self._exchange([], Limits(seconds, seconds), None)
+        got = self._exchange(Limits(seconds, seconds), None)
         if isinstance(got, Fault):
             return got
         self.applied = got.header.get("applied") or {}
@@ -161,11 +164,43 @@ class Worker:
         """
         if not self._open:
             return Fault("exited", "the worker has ended")
+        if self._asked:
+            raise GraderFault("a worker was asked while it still had other answers to give")
+        self.send(header, values, blobs)
+        return self.receive(limits, answer)
+
+    def send(
+        self, header: dict[str, Any], values: dict[str, Value] | None = None, blobs: list[bytes] | None = None
+    ) -> None:
+        """Ask without waiting; replies come in the order of the requests, each from one `receive`.
+
+        Not for a request during which the worker calls back.
+        """
         buffers: list[Any] = list(blobs or [])
         message = dict(header)
         for key, value in (values or {}).items():
             message[key] = protocol.encode(value, buffers)
-        return self._exchange([memoryview(piece) for piece in protocol.pack(message, buffers)], limits, answer)
+        self._unsent += [memoryview(piece) for piece in protocol.pack(message, buffers)]
+        self._asked += 1
+        if self._open and not self._write(self._unsent):
+            self._unsent = []
+
+    def receive(self, limits: Limits = Limits(), answer: Answer | None = None) -> Reply | Fault:
+        """Wait for the reply to the oldest request, within ``limits`` that count from now."""
+        if not self._open:
+            return Fault("exited", "the worker has ended")
+        self._asked -= 1
+        return self._exchange(limits, answer)
+
+    @property
+    def asked(self) -> int:
+        """How many requests wait for their reply."""
+        return self._asked
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of requests that did not fit into the pipe yet."""
+        return sum(map(len, self._unsent))
 
     def take_output(self) -> bytes:
         """What the submission printed since the last call, up to the cap."""
@@ -187,7 +222,7 @@ class Worker:
         self._process.status()
         self._process.close()
 
-    def _exchange(self, pieces: list[memoryview], limits: Limits, answer: Answer | None) -> Reply | Fault:
+    def _exchange(self, limits: Limits, answer: Answer | None) -> Reply | Fault:
         started = time.monotonic()
         cpu_start = self._cpu()
         received = bytearray()
@@ -210,7 +245,7 @@ class Worker:
                 poll.register(self._output, select.POLLIN)
             if watched is not None:
                 poll.register(watched, select.POLLIN)
-            if pieces:
+            if self._unsent:
                 poll.register(self._requests, select.POLLOUT)
             events = dict(poll.poll(pause * 1000))
             pause = min(pause * 1.5, 0.05)
@@ -222,8 +257,8 @@ class Worker:
                     return self._end(Fault("timeout", f"{limits.wall_seconds:g} s"))
             if self._output in events:
                 self._drain_output()
-            if pieces and self._requests in events and not self._write(pieces):
-                pieces = []
+            if self._unsent and self._requests in events and not self._write(self._unsent):
+                self._unsent = []
             ended = False
             if self._replies in events:
                 try:
@@ -249,7 +284,7 @@ class Worker:
                     header, views = protocol.parse_body(received, header_length)
                     if "callback" not in header:
                         return Reply(header, tuple(views), OBJECT_COST * header_length + payload)
-                    pieces = self._answer(header, views, answer)
+                    self._unsent += self._answer(header, views, answer)
                 except protocol.ProtocolError as error:
                     return self._end(Fault("garbled", str(error)))
                 received, wanted, header_length = bytearray(), protocol.PREFIX.size, -1

@@ -67,6 +67,8 @@ class Host:
         self._read_paths = read_paths
         self._function: Any = None
         self._filename = ""
+        # Of patched references, what many of them have in common.
+        self._compiled: dict[tuple[int, str], Any] = {}
 
     def serve(self) -> None:
         while True:
@@ -110,11 +112,12 @@ class Host:
         """Patched references only: load each source in turn and call it once with the same arguments."""
         count = header["sources"]
         found: list[Any] = []
+        # Every array that a function is given is made anew of these.
+        arguments = protocol.decode(header["args"], buffers)
         for text in buffers[:count]:
-            arguments = protocol.decode(header["args"], buffers)
             try:
-                function = source.load_function(
-                    bytes(text), header["filename"], header["module"], header["function"], header["arguments"]
+                function = source.load_variant(
+                    bytes(text), header["module"], header["function"], header["arguments"], self._compiled
                 )
             except BaseException:
                 found.append(["not_loaded", None, []])
