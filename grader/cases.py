@@ -16,7 +16,7 @@ import numpy as np
 from grader.errors import AuthorError, Finding
 from grader.model import CaseRef
 from grader.randomness import Draws
-from grader.sandbox.protocol import STORAGE, Array, Function, Value, cast
+from grader.sandbox.protocol import STORAGE, Array, Encoded, Function, Value, cast
 from grader.spec import expressions, schema
 from grader.spec.exercise import Exercise
 from grader.spec.expressions import ExpressionError
@@ -24,6 +24,8 @@ from grader.spec.expressions import ExpressionError
 TRIES = 2000
 RELATIVE_STEP = 6e-8
 # What is remembered of the calls of functions handed in: their number, and the numbers they were given in all.
+# Bytes of one call that are kept as they are sent.
+REMEMBERED = 1 << 20
 MAX_CALLS = 10_000
 MAX_RECORDED = 4_000_000
 MAX_GIVEN = 120
@@ -65,6 +67,7 @@ class Case:
     fed: bool = False
     # Arguments already converted, by framework, dtype and layout: a class meets the same cases again and again.
     realised: dict[tuple[str, str, str | None], tuple[Value, ...]] = field(default_factory=dict, init=False, repr=False)
+    encoded: dict[tuple[str, str, str | None], Encoded] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def label(self) -> str:
@@ -550,6 +553,17 @@ def arguments(case: Case, framework: str, dtype: str, layout: str | None = None)
         family = "tensor" if framework == "torch" else "ndarray"
         case.realised[key] = tuple(_realise(value, family, dtype, layout) for value in case.arguments.values())
     return case.realised[key]
+
+
+def encoded(case: Case, framework: str, dtype: str, layout: str | None = None) -> Value:
+    """The arguments as they are sent, remembered while they are small: a class meets the same cases again and again."""
+    key = (framework, dtype, layout)
+    if key not in case.encoded:
+        made = Encoded.of(arguments(case, framework, dtype, layout))
+        if sum(map(len, made.buffers)) > REMEMBERED:
+            return made
+        case.encoded[key] = made
+    return case.encoded[key]
 
 
 def _realise(value: Any, family: str, dtype: str, layout: str | None) -> Value:

@@ -23,6 +23,8 @@ MAX_IN_WORDS = 24
 TEXT_ROWS, TEXT_COLUMNS, TEXT_PANELS = 12, 24, 4
 # Rows and columns from which on a pattern is one to see.
 LEAST_PATTERN = 3
+# Below it a number of few digits is finite after it was rounded.
+NEAR_THE_END = 1e300
 WRONG, RIGHT = "✗", "·"
 
 
@@ -95,6 +97,9 @@ def _difference(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _numbers(values: np.ndarray, digits: int) -> tuple[tuple[Number, ...], ...]:
+    if values.dtype.kind == "f" and bool((np.abs(values) < NEAR_THE_END).all()):
+        form = f"%.{digits}g"
+        return tuple(tuple(float(form % value) + 0.0 for value in row) for row in values.tolist())
     return tuple(tuple(_number(float(value), digits) for value in row) for row in values)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from grader import cases
 from grader.cases import Case
-from grader.checks.values import CLEAR, clearness
+from grader.checks.values import CLEAR, clearness, size
 from grader.errors import AuthorError, GraderFault
 from grader.model import Ruling
 from grader.oracle import IllConditioned
@@ -15,6 +15,8 @@ from grader.spec.exercise import Exercise
 
 # About as many calls as a grading makes anyway. Tries are counted and not seconds: the same seed gives the same report.
 MAX_TRIES = 40
+# Cases of so few elements are remembered, and so many of them.
+SMALL, MOST = 4096, 1000
 
 Rule = Callable[[Case, str], Ruling]
 
@@ -48,19 +50,33 @@ def smallest(exercise: Exercise, ruling: Ruling, rule: Rule, same: Callable[[Rul
 
 
 def _try(exercise: Exercise, best: Ruling, dims: dict[str, int], rule: Rule) -> Ruling | None:
-    case = best.case
     try:
-        smaller = cases.draw(exercise, case.name, case.index, case.seed, _chosen(exercise, case.name, dims))
-        if not cases.dims_allowed(exercise, case.name, smaller.dims):
+        smaller = _smaller(exercise, best.case, dims)
+        if smaller is None:
             return None
-        # What the statement promises of ids holds of the case that is shown, too.
-        if cases.ids_in_range(exercise, case) and not cases.ids_in_range(exercise, smaller):
-            return None
-        smaller = replace(cases.on_grid(smaller, case.grid), number=case.number)
         return rule(smaller, best.dtype)
     except (AuthorError, IllConditioned, GraderFault):
         # A size at which the inputs cannot be drawn or no tolerance exists is simply not a smaller example.
         return None
+
+
+def _smaller(exercise: Exercise, case: Case, dims: dict[str, int]) -> Case | None:
+    """The case at other sizes; None where they break a rule. Remembered while small: a class goes through the same ones."""
+    chosen = _chosen(exercise, case.name, dims)
+    key = (case.name, case.index, case.seed, case.grid, tuple(sorted(chosen.items())))
+    found: Case | None
+    if key in exercise.smaller_cases:
+        found = exercise.smaller_cases[key]
+    else:
+        drawn = cases.draw(exercise, case.name, case.index, case.seed, chosen)
+        allowed = cases.dims_allowed(exercise, case.name, drawn.dims)
+        found = replace(cases.on_grid(drawn, case.grid), number=case.number) if allowed else None
+        if size(drawn) <= SMALL and len(exercise.smaller_cases) < MOST:
+            exercise.smaller_cases[key] = found
+    # What the statement promises of ids holds of the case that is shown, too.
+    if found is not None and cases.ids_in_range(exercise, case) and not cases.ids_in_range(exercise, found):
+        return None
+    return found
 
 
 def _chosen(exercise: Exercise, name: str, dims: dict[str, int]) -> dict[str, int]:

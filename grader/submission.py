@@ -265,7 +265,7 @@ class Student:
         record: list[tuple[str, Value]] = []
         worker.send(
             {"op": "call", "id": 0, "mode": mode, **(options or {})},
-            {"args": cases.arguments(case, framework, dtype, layout), **(values or {})},
+            {"args": cases.encoded(case, framework, dtype, layout), **(values or {})},
         )
         answer = cases.answerer(case, framework, dtype, record) if case.functions else None
         return self._answer(worker, case, record, limits, answer)
@@ -298,7 +298,7 @@ class Student:
                 following, narrow = calls[sent]
                 if following.functions:
                     break
-                arguments = cases.arguments(following, self._exercise.spec.framework, narrow)
+                arguments = cases.encoded(following, self._exercise.spec.framework, narrow)
                 told.send({"op": "call", "id": 0, "mode": "plain"}, {"args": arguments})
                 sent += 1
             yield self._answer(told, case, [], None, None)

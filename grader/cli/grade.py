@@ -18,7 +18,7 @@ EARLY: list[launch.Zygote] = []
 
 def main() -> None:
     """Entry point. The framework's import is the longest wait, so it starts before this process imports anything slow."""
-    launch.open_standard_streams()
+    launch.settle_in()
     zygote = _launch_early(sys.argv[1:])
     from grader.cli import frame
     from grader.cli.student import build

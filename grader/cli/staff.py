@@ -40,5 +40,5 @@ grader.add_command(results)
 
 def main() -> None:
     """Entry point."""
-    launch.open_standard_streams()
+    launch.settle_in()
     frame.run(grader, "grader")

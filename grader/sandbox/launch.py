@@ -25,6 +25,13 @@ class Zygote:
     stderr: IO[bytes]
 
 
+def settle_in() -> None:
+    """What either command does first: before anything is opened, and before NumPy is imported."""
+    # This process multiplies no matrices; idle threads of BLAS would only spin.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    open_standard_streams()
+
+
 def open_standard_streams() -> None:
     """Send standard streams that the caller closed nowhere: the next file opened would otherwise take their place."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):

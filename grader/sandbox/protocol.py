@@ -104,6 +104,20 @@ class Function:
     name: str
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """A value that was encoded before, as the first of its frame: what is sent many times is taken apart once."""
+
+    node: Any
+    buffers: tuple[bytes | memoryview, ...]
+
+    @classmethod
+    def of(cls, value: Value) -> Encoded:
+        buffers: list[bytes | memoryview] = []
+        node = encode(value, buffers)
+        return cls(node, tuple(buffers))
+
+
 ONE_PIECE = 256 << 10
 
 # JSON numbers are exact below this everywhere; larger integers travel as text.
@@ -159,6 +173,11 @@ def encode(value: Value, buffers: list[bytes | memoryview]) -> Any:
         return {"fn": value.name}
     if isinstance(value, Opaque):
         return {"o": [value.type_name, value.reason]}
+    if isinstance(value, Encoded):
+        if buffers:
+            raise ValueError("its buffers are numbered from the first of a frame")
+        buffers.extend(value.buffers)
+        return value.node
     raise TypeError(f"no plain form for {type(value).__name__}")
 
 

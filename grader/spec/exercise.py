@@ -29,6 +29,9 @@ class Exercise:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
+    # Cases made smaller, None where the sizes break a rule, by name, index, seed, grid and sizes.
+    smaller_cases: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
     @property
     def function(self) -> str:
         return self.spec.function or self.name
