@@ -3,8 +3,8 @@
 On the same COUNT submissions (200; right, wrong and slow ones, in equal parts of three exercises), in one run:
 
 (a) total computing time of ``grader batch`` against the bare cost of the same calls (of the submissions, the references
-    and the patched references), made in one warm process without isolation, without comparing anything; then the same
-    for the right, the wrong and the slow ones alone, since what a call costs decides what isolation adds to it;
+    and the patched references; backward passes and calls on the imitated device are made as such), in one warm process
+    without isolation, without comparing anything; then the same for the right, the wrong and the slow ones alone, since what a call costs decides what isolation adds to it;
 (b) submissions per second against one ``pytest`` per submission, as many at a time, that makes the calls which the
     grader makes of a right submission and compares with ``assert_close``;
 (c) computing time at COUNT / 4, COUNT / 2, COUNT and 2 * COUNT submissions.
@@ -169,6 +169,7 @@ def bare(target: Path) -> None:
     import torch
 
     from grader.worker import values
+    from grader.worker.device import call_on_device
 
     torch.set_num_threads(1)
     log = pickle.loads(target.read_bytes())
@@ -192,6 +193,8 @@ def bare(target: Path) -> None:
                 result = solve(*native)
                 if isinstance(result, torch.Tensor) and result.requires_grad:
                     result.sum().backward()
+            elif mode == "device":
+                call_on_device(solve, native, called_before=True, file="submission.py")
             else:
                 solve(*native)
         except Exception:
