@@ -4,7 +4,8 @@ On the same COUNT submissions (200; right, wrong and slow ones, in equal parts o
 
 (a) total computing time of ``grader batch`` against the bare cost of the same calls (of the submissions, the references
     and the patched references; backward passes and calls on the imitated device are made as such), in one warm process
-    without isolation, without comparing anything; then the same for the right, the wrong and the slow ones alone, since what a call costs decides what isolation adds to it;
+    without isolation, without comparing anything; then the same for the right, the wrong and the slow ones alone, since
+    what a call costs decides what isolation adds to it;
 (b) submissions per second against one ``pytest`` per submission, as many at a time, that makes the calls which the
     grader makes of a right submission and compares with ``assert_close``;
 (c) computing time at COUNT / 4, COUNT / 2, COUNT and 2 * COUNT submissions.
