@@ -20,7 +20,7 @@ from grader.errors import AuthorError, UsageError
 from grader.grade import Options, grade
 from grader.lockdown import Lockdown
 from grader.model import Diagnosis, Expected, Outcome
-from grader.oracle import Answer, ReferenceOracle
+from grader.oracle import Answer, IllConditioned, ReferenceOracle
 from grader.sandbox.protocol import Value
 from grader.sandbox.runner import Runner, make_runner
 from grader.spec import load
@@ -96,6 +96,12 @@ class _Listener(Diagnostician):
             if case.fed:
                 continue
             outcome = trial.outcome(case, dtype)
+            try:
+                # A diagnosis compares on every call, those too that a check looks at without a tolerance.
+                trial.expected(case, dtype)
+            except IllConditioned:
+                # As good as unknown to whoever asks, in a kit and elsewhere.
+                pass
             key = (self.now, case.key, dtype)
             if self._alike(trial, case, dtype, outcome):
                 self._log.alike[key] = None
