@@ -783,9 +783,7 @@ def grid_text(grid: Grid, width: int = 76) -> str:
         for title, rows in (("you", got), ("expected", expected)):
             lines += [title, f"{grid.columns:>{pad}} {head}"]
             lines += [f"{label:>{pad}} {row}" for label, row in zip(labels, rows, strict=True)]
-    axes = f"rows: the output, by {grid.rows}; columns: the {grid.columns} position that was changed"
-    if grid.columns in (grid.rows, ""):
-        axes = f"rows: the output, by {grid.rows}; columns: the position that was changed"
+    axes = f"rows: the output, by {grid.rows}; columns: the {grid.changed} that was changed"
     return "\n".join([*lines, *([key, axes] if len(axes) <= width else [key, *axes.replace("; ", "\n").split("\n")])])
 
 

@@ -121,6 +121,13 @@ class Grid:
     got: tuple[tuple[bool | None, ...], ...]
     expected: tuple[tuple[bool | None, ...], ...]
 
+    @property
+    def changed(self) -> str:
+        """What a column stands for, in words: an example, a position, or a position of some input."""
+        if self.columns == "example":
+            return "example"
+        return "position" if self.columns in (self.rows, "") else f"{self.columns} position"
+
 
 # One number of a picture. What JSON has no number for is a word: nan, inf or -inf; ``float`` reads them all.
 Number = float | str

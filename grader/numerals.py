@@ -37,9 +37,10 @@ def formatter(arrays: Sequence[np.ndarray], gap: float | None = None) -> Format:
             # Numbers of every size: each in its own form.
             return lambda value: f"{float(value):.{min(max(digits, 6), MOST_DIGITS)}g}"
         return _stripped(lambda value: f"{value:.{min(max(digits, 3), MOST_DIGITS) - 1}e}", flat, exponent=True)
-    before = max(1, math.ceil(math.log10(scale))) if scale >= 1 else 1
+    before = math.floor(math.log10(scale)) + 1 if scale else 1
     decimals = USUAL_DIGITS if gap is None else math.ceil(-math.log10(gap)) + 1
-    decimals = min(max(decimals, LEAST_DECIMALS), MOST_DIGITS - before)
+    # One more than tell two floats of the largest size apart: smaller ones stand beside it.
+    decimals = min(max(decimals, LEAST_DECIMALS), MOST_DIGITS + 1 - before)
     return _stripped(lambda value: f"{value:.{decimals}f}", flat)
 
 

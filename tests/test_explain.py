@@ -603,3 +603,21 @@ def test_special_numbers() -> None:
     assert (
         numerals.exact(0.1 + 0.2) is None and numerals.exact(10000.0) == "10000.0" and numerals.exact(1e-5) == "1e-05"
     )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0.5684258937835693, -0.1660969853401184],
+        [0.9, 0.2],
+        [0.99, 0.011],
+        [3.7, 1.1],
+        [123456.7, 99999.9],
+        [2.5e-5, 1e-5],
+    ],
+)
+def test_a_difference_in_the_last_bit_shows(row: list[float]) -> None:
+    before, after = np.array(row), np.array(row)
+    after[-1] = np.nextafter(after[-1], 10)
+    write = numerals.formatter((before, after), numerals.smallest_gap(after, before, after != before))
+    assert write(before[-1]) != write(after[-1]) and write(before[0]) == write(after[0])

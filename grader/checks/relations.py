@@ -121,7 +121,7 @@ def _map(trial: Trial, question: Question, case: Case, concerns: Any, leaks: boo
         wanted[:, at] = _movement(theirs, answer, axis) / allowed
     grid = Grid(
         _axis_name(trial, question, axis),
-        _input_name(check.inputs),
+        "example" if check.kind == "independent" else _input_name(check.inputs),
         _cells(got, LEAKS, STILL),
         _cells(wanted, READS, HELD),
     )

@@ -491,8 +491,7 @@ def grid(found: Grid) -> Shown:
     notes = []
     if len(found.got) > len(got) or (found.got and len(found.got[0]) > MAX_POSITIONS):
         notes.append(f"Only the first {MAX_POSITIONS} positions are shown.")
-    changed = "position" if found.columns in (found.rows, "") else f"{found.columns} position"
-    caption = f"Rows: the output, by {found.rows}. Columns: the {changed} that was changed, one at a time."
+    caption = f"Rows: the output, by {found.rows}. Columns: the {found.changed} that was changed, one at a time."
     words = {True: "changes", False: "stays", None: "undecided"}
     rows = []
     for at, (mine, theirs) in enumerate(zip(got, expected, strict=True)):
