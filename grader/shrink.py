@@ -37,10 +37,10 @@ def smallest(exercise: Exercise, ruling: Ruling, rule: Rule, same: Callable[[Rul
     while improved and tries < MAX_TRIES:
         improved = False
         for dim, _ in cases.chosen_dims(exercise, case.name):
-            for size in cases.smaller_sizes(exercise, case.name, dim, best.case.dims[dim]):
+            for smaller in cases.smaller_sizes(exercise, case.name, dim, best.case.dims[dim]):
                 if tries >= MAX_TRIES:
                     break
-                found = _try(exercise, best, {**best.case.dims, dim: size}, rule)
+                found = _try(exercise, best, {**best.case.dims, dim: smaller}, rule)
                 tries += 1
                 alike = found is not None and found.verdict != "pass" and same(found) == wanted
                 if found is not None and alike and clearness(found) >= clear:

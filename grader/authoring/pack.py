@@ -15,20 +15,24 @@ from typing import Any
 
 from grader import __version__, compare, kit
 from grader.cases import Case
+from grader.checks import registry
 from grader.diagnose import Diagnostician, Misconception, patched, read
 from grader.errors import AuthorError, UsageError
 from grader.grade import Options, grade
 from grader.lockdown import Lockdown
 from grader.model import Diagnosis, Expected, Outcome
 from grader.oracle import Answer, IllConditioned, ReferenceOracle
+from grader.questions import questions
 from grader.sandbox.protocol import Value
 from grader.sandbox.runner import Runner, make_runner
 from grader.spec import load
 from grader.spec.exercise import Exercise
 from grader.spec.library import Library
 from grader.submission import Submission
-from grader.trial import Trial
+from grader.trial import Plan, Trial
 
+# Kinds of checks that ask the reference for more than the planned calls.
+ALONE = ("precision", "gradients", "strided", "independent", "causal", "reads", "ignores", "falls")
 # Of an exercise's own folder, what a student sees anyway.
 HANDED_OUT = ("exercise.yaml", "README.md")
 
@@ -91,6 +95,7 @@ class _Listener(Diagnostician):
 
     def diagnose(self, trial: Trial, failing: Sequence[tuple[Case, str]], pairs: bool = True) -> tuple[Diagnosis, ...]:
         if self.now is None:
+            _each_case_alone(trial)
             return ()
         for case, dtype in dict.fromkeys([*trial.seen, *failing]):
             if case.fed:
@@ -120,6 +125,23 @@ class _Listener(Diagnostician):
             return False
         exact = {part.path: 0.0 for part in compare.parts(expected[0], trial.exercise.spec.output)}
         return compare.equal(outcome.value, expected[0], exact, trial.exercise.spec.output)
+
+
+def _each_case_alone(trial: Trial) -> None:
+    """Run what looks at some cases only as if each were the first: which they are depends on what a submission gets right."""
+    whole = trial.plan
+    try:
+        for case, dtypes in whole.cases:
+            trial.plan = Plan(whole.seed, ((case, dtypes),))
+            for question in questions(trial.exercise):
+                if question.check.kind in ALONE:
+                    try:
+                        registry.CHECKS[question.check.kind](trial, question)
+                    except (AuthorError, IllConditioned):
+                        # Not asked for by a grading either: there such a case is never the first.
+                        continue
+    finally:
+        trial.plan = whole
 
 
 def record(exercise: Exercise, runner: Runner, seeds: Sequence[int]) -> dict[str, Any]:
