@@ -263,6 +263,8 @@ class Student:
         worker = self._worker
         framework = self._exercise.spec.framework
         record: list[tuple[str, Value]] = []
+        if worker.asked:
+            raise GraderFault("a submission was called while answers to earlier calls were to come")
         worker.send(
             {"op": "call", "id": 0, "mode": mode, **(options or {})},
             {"args": cases.encoded(case, framework, dtype, layout), **(values or {})},
@@ -283,11 +285,11 @@ class Student:
                 # A reply would have to pass what was sent ahead.
                 yield self.call(case, dtype)
                 continue
+            if self.stopped is not None:
+                yield Outcome("not_run", detail=self.stopped)
+                continue
             if self._worker is None or self._worker is not told or not told.asked:
                 # Who has answers to give is not replaced, though it may have ended since: they may be in the pipe.
-                if self.stopped is not None:
-                    yield Outcome("not_run", detail=self.stopped)
-                    continue
                 failed = self.load()
                 if failed is not None:
                     yield failed

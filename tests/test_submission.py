@@ -92,11 +92,27 @@ def test_requests_larger_than_the_pipe(tmp_path: Path, warm: Warm) -> None:
         one.close()
 
 
+def test_results_that_are_too_many_end_the_row(toy: Exercise, warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grader.submission.MAX_KEPT", 20_000)
+    source = "import numpy as np\ndef toy(x):\n    return np.zeros(1000)\n"
+    single, ahead = student(toy, source, warm("numpy")), student(toy, source, warm("numpy"))
+    calls = calls_of(toy)
+    try:
+        wanted = [single.call(case, dtype).status for case, dtype in calls]
+        assert [outcome.status for outcome in ahead.call_each(calls)] == wanted
+        assert set(wanted) == {"returned", "too_large", "not_run"}
+    finally:
+        single.close()
+        ahead.close()
+
+
 def test_nothing_is_asked_in_between(toy: Exercise, warm: Warm) -> None:
     one = student(toy, "def toy(x):\n    return x\n", warm("numpy"))
     calls = calls_of(toy)
     try:
         next(one.call_each(calls))
+        with pytest.raises(GraderFault, match="answers to earlier calls"):
+            one.call(*calls[-1])
         with pytest.raises(GraderFault, match="other answers to give"):
             one._worker.request({"op": "call", "id": 0, "mode": "plain"}, {"args": ()})  # type: ignore[union-attr]
     finally:
