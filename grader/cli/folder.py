@@ -17,10 +17,7 @@ from grader.spec.library import Library
 
 def grade_all(folder: Path, library: Library, verbose: bool, options: dict[str, Any]) -> int:
     """Grade what is there, in track order. A stub that was never touched is listed, and is no failure."""
-    from rich.text import Text
-
     from grader.grade import Options, fresh_seed, not_graded
-    from grader.reports import terminal
     from grader.session import Session
     from grader.spec import load
     from grader.submission import read_submission
@@ -69,7 +66,7 @@ def grade_all(folder: Path, library: Library, verbose: bool, options: dict[str, 
         session.close()
     unwritten = write(reports, options, hints)
     if not quiet:
-        _rest(console, reports, untouched, found, verbose, terminal, Text)
+        _print_rest(console, reports, untouched, found, verbose)
     if unwritten is not None:
         raise unwritten
     if any(report.status != "graded" for report in reports):
@@ -140,16 +137,14 @@ def _line(report: Report) -> Any:
     return Text.assemble((f"{mark} ", colour), report.exercise, (f"   {points}", "dim"))
 
 
-def _rest(
-    console: Any,
-    reports: Sequence[Report],
-    untouched: Sequence[str],
-    found: dict[str, Path],
-    verbose: bool,
-    terminal: Any,
-    Text: Any,
+def _print_rest(
+    console: Any, reports: Sequence[Report], untouched: Sequence[str], found: dict[str, Path], verbose: bool
 ) -> None:
     """What is left to do, after the line of each exercise."""
+    from rich.text import Text
+
+    from grader.reports import terminal
+
     if untouched:
         console.print(Text(f"– not begun: {', '.join(untouched)}", style="dim"))
     failing = [report for report in reports if not report.passed]
