@@ -20,6 +20,7 @@ from grader import compare
 from grader.cases import Case, on_grid
 from grader.checks.values import size
 from grader.errors import AuthorError, Finding
+from grader.lockdown import reference_policy
 from grader.model import Diagnosis, Expected, Outcome
 from grader.oracle import HALVES, ROUNDING_FACTOR, IllConditioned, limits_for
 from grader.sandbox.protocol import Array, Value
@@ -375,7 +376,9 @@ class Diagnostician:
         if self._student is None or self._student.stopped is not None:
             if self._student is not None:
                 self._student.close()
-            self._student = Student(self._runner, self._exercise, submission, None, limits_for(self._exercise))
+            limits = limits_for(self._exercise)
+            lock = reference_policy(limits)
+            self._student = Student(self._runner, self._exercise, submission, lock, limits, trusted=True)
         else:
             self._student.reload(submission)
         self._loaded = ids

@@ -24,6 +24,14 @@ def policy(mode: str, limits: Limits) -> dict[str, Any]:
     }
 
 
+def reference_policy(limits: Limits) -> dict[str, Any]:
+    """What a worker of a reference, patched or not, is told to lock: all that the machine can.
+
+    It is trusted, and yet an exercise may lie in a folder that came from elsewhere. One worker answers for a whole class.
+    """
+    return {**policy("auto", limits), "cpu_seconds": 100 * CPU_BACKSTOP}
+
+
 class Lockdown:
     """The probe of this machine, started early and asked for late; ``mode`` is auto, require or off."""
 

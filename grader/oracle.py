@@ -19,6 +19,7 @@ import numpy as np
 from grader import cases, compare
 from grader.cases import Case
 from grader.errors import AuthorError, Finding, GraderFault
+from grader.lockdown import reference_policy
 from grader.model import Expected, Leaf
 from grader.sandbox import protocol
 from grader.sandbox.protocol import Array, Opaque, ProtocolError, Value
@@ -165,7 +166,7 @@ class ReferenceOracle:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
-        worker = self._runner.spawn(None)
+        worker = self._runner.spawn(reference_policy(self._limits))
         fault = worker.wait_ready()
         if isinstance(fault, Fault):
             raise GraderFault(f"the reference's worker did not start: {fault.kind} {fault.detail}")

@@ -133,13 +133,21 @@ class Student:
     """Runs one submission: a fresh worker, and another one after a fault, up to two time-outs."""
 
     def __init__(
-        self, runner: Runner, exercise: Exercise, submission: Submission, policy: dict[str, Any] | None, limits: Limits
+        self,
+        runner: Runner,
+        exercise: Exercise,
+        submission: Submission,
+        policy: dict[str, Any] | None,
+        limits: Limits,
+        trusted: bool = False,
     ) -> None:
+        """``trusted`` are patched references: one worker answers for a whole class, and may wait as long as that takes."""
         self._runner = runner
         self._exercise = exercise
         self._submission = submission
         self._policy = policy
         self._limits = limits
+        self._trusted = trusted
         self._worker: Worker | None = None
         # Whether the worker has loaded the present submission.
         self._fresh = False
@@ -319,10 +327,8 @@ class Student:
         self._collect(worker)
         self._waited += time.monotonic() - began
         self._computed += max(0.0, worker.cpu_seconds() - computed)
-        # A patched reference is trusted, and one worker answers for a whole class.
-        untrusted = self._policy is not None
         if (
-            untrusted
+            not self._trusted
             and self._waited > PATIENCE * self._limits.wall_seconds
             and self._computed < IDLE_SHARE * self._waited
         ):

@@ -108,6 +108,25 @@ def test_a_reference_that_fails(command: Command, tmp_path: Path, solution: str,
     assert "the reference of `softmax`" in reason and says in reason
 
 
+@pytest.mark.parametrize("way", ["fork", "exec"])
+def test_a_reference_is_locked_in_as_well(command: Command, tmp_path: Path, way: str) -> None:
+    """The exercise may be a stranger's: found in the folder in which a submission is graded, or above it."""
+    loot, secret = tmp_path / "loot", tmp_path / "secret"
+    loot.mkdir(mode=0o777)
+    loot.chmod(0o777)
+    secret.write_text("mine")
+    act = f"open({str(loot / 'x')!r}, 'w').write(open({str(secret)!r}).read())"
+    for patched in (False, True):
+        source = PLAIN if patched else PLAIN.replace(HEAD, f"{HEAD}    {act}\n")
+        patch = json.dumps({"find": "    e =", "replace": f"    {act}\n    e ="})
+        listed = f"schema: 1\nmisconceptions:\n  - {{id: writes, says: it writes., patch: [{patch}]}}\n"
+        options = library(tmp_path / str(patched), source, listed if patched else None)
+        ran = command("grade", "softmax", WRONG, "--json", "-", "--runner", way, *options)
+        assert ran.code == (1 if patched else 3)
+        assert held(ran)["diagnoses"] == []
+        assert not list(loot.iterdir())
+
+
 def test_a_reference_that_is_missing(command: Command, tmp_path: Path) -> None:
     options = library(tmp_path, None)
     assert "is missing" in not_graded(command("grade", "softmax", RIGHT, "--json", "-", *options))

@@ -122,7 +122,7 @@ def become_worker(
             if policy.layers != "off":
                 forbidden.watch(policy.scratch)
         elif linux.SUPPORTED:
-            # A reference is not locked, and no limit of its own ends it: it must not outlive its zygote.
+            # Without a lock no limit of its own ends it: it must not outlive its zygote.
             linux.die_with_parent()
         pipe = Pipe(requests, replies)
         pipe.send({"ready": True, "applied": applied, "versions": spec.get("versions", {})})
