@@ -82,9 +82,8 @@ def facts(mismatch: Mismatch, dims: Mapping[str, int] | None = None) -> tuple[Fa
             odd |= np.isinf(mine) & np.isinf(theirs) & (mine != theirs)
     moved = _transposed(mine, theirs, mismatch.allowed, names)
     found = [*([moved] if moved else []), *_of_nonfinite(mine, theirs, odd, mismatch.kind)]
-    # A finite number may be wrong as well, and "only" is said of everything that is.
-    both = np.isfinite(mine) & np.isfinite(theirs)
-    wrong = odd | (both & compare.wrong_elements(mine, theirs, mismatch.allowed))
+    # A finite number may be wrong as well, or stand for an infinite one, and "only" is said of everything that is wrong.
+    wrong = odd | compare.wrong_elements(mine, theirs, mismatch.allowed)
     return (*found, *_of_places(wrong, names, dims or {}, "wrong"))
 
 

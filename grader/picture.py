@@ -97,9 +97,9 @@ def _difference(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _numbers(values: np.ndarray, digits: int) -> tuple[tuple[Number, ...], ...]:
-    if values.dtype.kind == "f" and bool((np.abs(values) < NEAR_THE_END).all()):
+    if values.dtype.kind == "f" and bool((np.abs(wide := values.astype(np.float64)) < NEAR_THE_END).all()):
         form = f"%.{digits}g"
-        return tuple(tuple(float(form % value) + 0.0 for value in row) for row in values.tolist())
+        return tuple(tuple(float(form % value) + 0.0 for value in row) for row in wide.tolist())
     return tuple(tuple(_number(float(value), digits) for value in row) for row in values)
 
 

@@ -26,8 +26,8 @@ KEYS = "r rerun   h hint   s statement   a all checks   q quit"
 # Looked at so often whatever the file system tells: some tell nothing.
 LOOK_SECONDS = 1.0
 # Many small writes are one save.
-SETTLE_SECONDS = 0.05
-SETTLE_TRIES = 20
+SETTLE_SECONDS = 0.02
+SETTLE_TRIES = 50
 MAX_TITLES = 6
 # File systems of other machines and of hosts, where the kernel sees only its own changes.
 REMOTE = ("nfs", "cifs", "smb", "9p", "fuse", "vboxsf", "virtiofs", "afs", "ceph", "drvfs", "prl_fs")
@@ -155,7 +155,7 @@ class _Watcher:
                 self._path.parent,
                 watch_filter=self._is_ours,
                 stop_event=stopping,
-                step=20,
+                step=10,
                 debounce=100,
                 recursive=False,
                 raise_interrupt=False,
