@@ -24,7 +24,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,33 @@ def batch(folder: Path, store: Path, jobs: int) -> tuple[float, float]:
     return time.perf_counter() - started, cpu() - before
 
 
+@contextmanager
+def listening(hear: Callable[[Any, Any, str, str, str | None, Any], None]) -> Iterator[None]:
+    """Tell ``hear`` (student, case, dtype, mode, layout, outcome) of every single call that gradings make meanwhile."""
+    from grader.submission import Student
+
+    kept = Student.call, Student.call_each
+    single, row = kept
+
+    def call(self: Student, case: Any, dtype: str, mode: str = "plain", *rest: Any, **more: Any) -> Any:
+        outcome = single(self, case, dtype, mode, *rest, **more)
+        hear(self, case, dtype, mode, rest[1] if len(rest) > 1 else more.get("layout"), outcome)
+        return outcome
+
+    def in_a_row(self: Student, calls: Any) -> Any:
+        for (case, dtype), outcome in zip(calls, row(self, calls), strict=True):
+            if not case.functions:
+                # Those with functions are made one by one, and heard of there.
+                hear(self, case, dtype, "plain", None, outcome)
+            yield outcome
+
+    Student.call, Student.call_each = call, in_a_row  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        Student.call, Student.call_each = kept  # type: ignore[method-assign]
+
+
 def recorded_calls(submissions: list[tuple[str, Path]], target: Path) -> None:
     """Every call that grading makes, of submissions, references and patched references, in order, written to ``target``."""
     import pickle
@@ -119,22 +148,18 @@ def recorded_calls(submissions: list[tuple[str, Path]], target: Path) -> None:
     library = find_library(start=ROOT)
     exercises = {name: load.load(library, name) for name in EXERCISES}
     log: list[Any] = []
-    kept = Student.call, Student.call_each, Student.try_each, ReferenceOracle._raw
-    plain, row, each, raw = kept
+    kept = Student.try_each, ReferenceOracle._raw
+    each, raw = kept
 
-    def call(self: Student, case: Any, dtype: str, mode: str = "plain", *rest: Any, **more: Any) -> Any:
-        layout = rest[1] if len(rest) > 1 else more.get("layout")
-        exercise = self._exercise
+    def hear(student: Student, case: Any, dtype: str, mode: str, layout: str | None, outcome: Any) -> None:
+        exercise = student._exercise
         arguments = cases.arguments(case, exercise.spec.framework, dtype, layout)
-        log.append((exercise.function, self._submission.source, mode, arguments))
-        return plain(self, case, dtype, mode, *rest, **more)
+        log.append((exercise.function, student._submission.source, mode, arguments))
 
-    def in_a_row(self: Student, calls: Any) -> Any:
-        for (case, dtype), outcome in zip(calls, row(self, calls), strict=True):
-            if not case.functions:
-                arguments = cases.arguments(case, self._exercise.spec.framework, dtype)
-                log.append((self._exercise.function, self._submission.source, "plain", arguments))
-            yield outcome
+    def several(self: Student, sources: Any, case: Any, dtype: str) -> Any:
+        arguments = cases.arguments(case, self._exercise.spec.framework, dtype)
+        log.extend((self._exercise.function, source, "plain", arguments) for source in sources)
+        return each(self, sources, case, dtype)
 
     def asked(
         self: ReferenceOracle, case: Any, dtype: str, mode: str = "plain", options: Any = None, values: Any = None
@@ -146,20 +171,15 @@ def recorded_calls(submissions: list[tuple[str, Path]], target: Path) -> None:
             log.append((self.exercise.function, self._source, mode, arguments))
         return answer
 
-    def several(self: Student, sources: Any, case: Any, dtype: str) -> Any:
-        arguments = cases.arguments(case, self._exercise.spec.framework, dtype)
-        log.extend((self._exercise.function, source, "plain", arguments) for source in sources)
-        return each(self, sources, case, dtype)
-
-    Student.call, Student.call_each, Student.try_each = call, in_a_row, several  # type: ignore[method-assign, assignment]
-    ReferenceOracle._raw = asked  # type: ignore[method-assign]
+    Student.try_each, ReferenceOracle._raw = several, asked  # type: ignore[method-assign]
     session = Session()
     try:
-        for name, path in submissions:
-            session.grade(exercises[name], read_submission(path), Options(seed=SEED))
+        with listening(hear):
+            for name, path in submissions:
+                session.grade(exercises[name], read_submission(path), Options(seed=SEED))
     finally:
         session.close()
-        Student.call, Student.call_each, Student.try_each, ReferenceOracle._raw = kept  # type: ignore[method-assign]
+        Student.try_each, ReferenceOracle._raw = kept  # type: ignore[method-assign]
     target.write_bytes(pickle.dumps(log))
 
 
@@ -230,39 +250,26 @@ def pytest_files(submissions: list[tuple[str, Path]], folder: Path) -> list[Path
 
     library = find_library(start=ROOT)
     found: list[Any] = []
-    plain, row = Student.call, Student.call_each
 
-    def in_a_row(self: Student, calls: Any) -> Any:
-        for (case, dtype), outcome in zip(calls, row(self, calls), strict=True):
-            if not case.functions:
-                arguments = cases.arguments(case, self._exercise.spec.framework, dtype)
-                native = [values.to_native(value, None) for value in arguments]
-                found.append((native, values.to_native(outcome.value, None)))
-            yield outcome
-
-    def call(self: Student, case: Any, dtype: str, mode: str = "plain", *rest: Any, **more: Any) -> Any:
-        outcome = plain(self, case, dtype, mode, *rest, **more)
-        layout = rest[1] if len(rest) > 1 else more.get("layout")
-        arguments = cases.arguments(case, self._exercise.spec.framework, dtype, layout)
-        native = [values.to_native(value, None) for value in arguments]
-        expected = outcome if mode == "plain" else plain(self, case, dtype)
-        found.append((native, values.to_native(expected.value, None)))
-        return outcome
+    def hear(student: Student, case: Any, dtype: str, mode: str, layout: str | None, outcome: Any) -> None:
+        framework = student._exercise.spec.framework
+        native = [values.to_native(value, None) for value in cases.arguments(case, framework, dtype, layout)]
+        # Whatever else a mode asks for, the result is that of a plain call.
+        found.append((native, values.to_native(outcome.value, None)))
 
     stored = {}
-    Student.call, Student.call_each = call, in_a_row  # type: ignore[method-assign, assignment]
     session = Session()
     try:
-        for name in EXERCISES:
-            exercise = load.load(library, name)
-            assert exercise.solution is not None
-            found.clear()
-            session.grade(exercise, read_submission(exercise.solution), Options(seed=SEED))
-            stored[name] = folder / f"{name}.pickle"
-            stored[name].write_bytes(pickle.dumps(found))
+        with listening(hear):
+            for name in EXERCISES:
+                exercise = load.load(library, name)
+                assert exercise.solution is not None
+                found.clear()
+                session.grade(exercise, read_submission(exercise.solution), Options(seed=SEED))
+                stored[name] = folder / f"{name}.pickle"
+                stored[name].write_bytes(pickle.dumps(found))
     finally:
         session.close()
-        Student.call, Student.call_each = plain, row  # type: ignore[method-assign]
     made = []
     for number, (name, path) in enumerate(submissions):
         target = folder / f"test_{number:04d}.py"

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grader.errors import TensorgradeError
 from grader.sandbox import launch
 from grader.spec.library import find_library, peek_framework
-
-if TYPE_CHECKING:
-    pass
-
-EARLY: list[launch.Zygote] = []
 
 
 def main() -> None:
